@@ -1,0 +1,147 @@
+"""Options and helpers that the commands share: JSON output, seeds, sizes, consoles and errors at the door."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+LARGEST_SEED = 2**63 - 1
+
+
+class InputError(Exception):
+    """Bad input from outside: printed as one line, exit code 2."""
+
+
+@contextlib.contextmanager
+def at_the_door() -> Iterator[None]:
+    """Turn the errors of validation (ValueError, TypeError, OSError) into one line and exit code 2.
+
+    Only for code that checks input: a ValueError deeper down is a fault of ours and keeps its traceback.
+    """
+    try:
+        yield
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        raise InputError(f"{name}{error.strerror or error}") from error
+    except (ValueError, TypeError) as error:
+        raise InputError(str(error)) from error
+
+
+class _Size(click.ParamType):
+    """A positive integer up to 10^18; absurd sizes are refused before any arithmetic."""
+
+    name = "integer"
+
+    def __init__(self, at_least: int, at_most: int) -> None:
+        self.at_least = at_least
+        self.at_most = at_most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        text = str(value).strip()
+        digits = text.lstrip("+-")
+        if not digits.isascii() or not digits.isdigit() or len(text) - len(digits) > 1:
+            self.fail(f"{text[:40]!r} is not an integer", param, ctx)
+        if len(digits) > len(str(self.at_most)) + 1 or not self.at_least <= int(text) <= self.at_most:
+            self.fail(f"must be between {self.at_least} and {self.at_most}, got {text[:40]}", param, ctx)
+        return int(text)
+
+
+def size(at_least: int = 1, at_most: int = 10**18) -> click.ParamType:
+    """Return the click type of a size option."""
+    return _Size(at_least, at_most)
+
+
+def json_option(command: Decorated) -> Decorated:
+    """Add `--json FILE`."""
+    return click.option(
+        "--json", "json_path", metavar="FILE", help="Write the result as JSON to FILE; - is standard output."
+    )(command)
+
+
+def seed_option(command: Decorated) -> Decorated:
+    """Add `--seed N`; the same seed gives the same cases on any machine."""
+    return click.option(
+        "--seed",
+        type=size(0, LARGEST_SEED),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Seed of the cases; the same seed gives the same cases on any machine.",
+    )(command)
+
+
+def tile_option(command: Decorated) -> Decorated:
+    """Add `--tile N`."""
+    return click.option(
+        "--tile", type=size(), default=128, show_default=True, metavar="N", help="Rows of a scale tile."
+    )(command)
+
+
+def check_json_path(path: str | None) -> None:
+    """Refuse a JSON path that cannot be written, before any long work.
+
+    Raises:
+        InputError: the folder is missing or not writable, or the path is a folder.
+    """
+    if path is None or path == "-":
+        return
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"--json: {path} is a folder, a file name is needed")
+    if not target.parent.is_dir():
+        raise InputError(f"--json: the folder {target.parent} does not exist")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"--json: the folder {target.parent} is not writable")
+
+
+def write_json(path: str, text: str) -> None:
+    """Write `text` to `path` through a temporary name, or to standard output when path is "-".
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    if path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    target = Path(path)
+    with at_the_door():
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            os.chmod(temporary, 0o666 & ~_umask())
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that is plain when its stream is no terminal and respects NO_COLOR."""
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else 140  # plain output goes to logs: do not fold it at 80 columns
+    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
+
+
+def text_console(json_path: str | None) -> Console:
+    """Return the console for people: standard error when standard output carries the JSON."""
+    return console(stderr=json_path == "-")
