@@ -37,7 +37,7 @@ def at_the_door() -> Iterator[None]:
         raise InputError(str(error)) from error
 
 
-class _Size(click.ParamType):
+class _Size(click.ParamType[int]):
     """A positive integer up to 10^18; absurd sizes are refused before any arithmetic."""
 
     name = "integer"
@@ -58,7 +58,7 @@ class _Size(click.ParamType):
         return int(text)
 
 
-def size(at_least: int = 1, at_most: int = 10**18) -> click.ParamType:
+def size(at_least: int = 1, at_most: int = 10**18) -> click.ParamType[int]:
     """Return the click type of a size option."""
     return _Size(at_least, at_most)
 

@@ -1,0 +1,66 @@
+"""The claims: stable ids, what each states, and whether a run fails when it is refuted.
+
+Ids are part of the public contract of `nvfp4-moe verify --json`; a claim is never renamed. The ledger in
+`paper_notes.md` lists the same ids with sources.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Part(StrEnum):
+    """Part of the table: the reader's own subjects first, then the formula, then our implementations."""
+
+    SUBJECTS = "subjects"
+    FORMULA = "formula"
+    OWN = "own implementations"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One claim of the toolkit."""
+
+    id: str
+    statement: str
+    part: Part
+    required: bool = True
+
+
+def _formula(claim_id: str, statement: str, *, required: bool = True) -> Claim:
+    return Claim(claim_id, statement, Part.FORMULA, required)
+
+
+def _own(claim_id: str, statement: str) -> Claim:
+    return Claim(claim_id, statement, Part.OWN)
+
+
+_ALL = (
+    _formula("padding.bound", "no routing makes the GEMM read more scale rows than the bound"),
+    _formula("padding.attained", "some routing uses every row of the bound", required=False),
+    _formula("padding.disjoint", "the scale regions of two experts never overlap"),
+    _formula("padding.coverage", "every routed row lies inside its expert's region"),
+    _formula("padding.monotone", "the exact worst case never falls as rows or experts are added"),
+    _formula(
+        "padding.placement",
+        "each placement rule starts every expert on a tile and ends inside its formula's rows",
+    ),
+    _formula("swizzle.injective", "two scales never share a byte of a swizzled layout"),
+    _formula("swizzle.in_bounds", "every scale lies inside the padded buffer of its layout"),
+    _formula("index.no_wrap", "32-bit index arithmetic cannot wrap below the stated number of tiles"),
+    _own("routing.counts", "tokens_per_expert counts each id once and skips -1"),
+    _own("routing.offsets", "offsets are the prefix sums of the rows and of the rows rounded up to the tile"),
+    _own(
+        "routing.permutation",
+        "the permutation is a stable bijection on the routed slots, with the stated tail",
+    ),
+    _own("routing.golden", "routing metadata equals the second oracle's, entry for entry"),
+    _own("cast.e2m1", "E2M1 codes equal the second oracle's on every 16-bit input and every tie"),
+    _own("cast.ue4m3", "scale bytes equal the second oracle's on every byte, midpoint and 16-bit input"),
+    _own("quant.golden", "packed codes and scale bytes equal the golden model's"),
+    _own("quant.layout", "scale layouts place every byte where the second oracle does, padding is zero"),
+)
+
+CLAIMS: dict[str, Claim] = {claim.id: claim for claim in _ALL}
+"""Every claim by its id, in the order of the table."""

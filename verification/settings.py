@@ -1,0 +1,65 @@
+"""What a verification run is asked to do, validated once at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nvfp4_moe.reference.padding import TILE, check_size, local_experts
+
+LEVELS = (1, 2, 3)
+DEVICES = ("auto", "cpu", "cuda")
+DEFAULT_FOLDER = Path("nvfp4-moe-out")
+"""Where counterexamples are saved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Options of `verify`, under the names of the command line.
+
+    Raises (on construction):
+        TypeError, ValueError: a level, device or size that is not legal; the text names it and its value.
+    """
+
+    level: int = 1
+    seed: int = 0
+    budget: float | None = None
+    """Seconds of campaign beyond the fixed checks; `float("inf")` is forever; None: no campaign."""
+    device: str = "auto"
+    bound: str = "proposed"
+    tight: bool = False
+    """A loose bound counts as refuted."""
+    experts: int | None = None
+    """Experts of the model, over all ranks."""
+    expert_parallel_size: int = 1
+    topk: int | None = None
+    max_num_batched_tokens: int | None = None
+    tile: int = TILE
+    traces: Sequence[Path] = field(default_factory=tuple)
+    resume: Path | None = None
+    folder: Path = DEFAULT_FOLDER
+
+    def __post_init__(self) -> None:
+        if self.level not in LEVELS:
+            raise ValueError(f"level must be 1, 2 or 3, got {self.level!r}")
+        if self.device not in DEVICES:
+            raise ValueError(f"device must be one of {', '.join(DEVICES)}, got {self.device!r}")
+        if self.budget is not None and not self.budget > 0:
+            raise ValueError(f"budget must be a positive number of seconds, got {self.budget!r}")
+        check_size("seed", self.seed, at_least=0)
+        check_size("tile", self.tile, at_least=1)
+        check_size("expert_parallel_size", self.expert_parallel_size, at_least=1)
+        for name in ("experts", "topk", "max_num_batched_tokens"):
+            value = getattr(self, name)
+            if value is not None:
+                check_size(name, value, at_least=1)
+        if self.experts is not None:
+            local_experts(self.experts, self.expert_parallel_size)
+        elif self.expert_parallel_size != 1:
+            raise ValueError("expert_parallel_size needs experts (the model's experts over all ranks)")
+
+    @property
+    def num_experts(self) -> int | None:
+        """Experts of the fullest rank, or None when no model is named."""
+        return None if self.experts is None else local_experts(self.experts, self.expert_parallel_size)

@@ -1,0 +1,140 @@
+"""`verify`: run every check that the settings ask for and gather one `Result`.
+
+The proofs run in a second process beside the other checks. An exception inside a check is a fault of ours: the
+claims of that check become UNDECIDED with its text, the run goes on, and the exit code says 3. Ctrl-C ends the run
+with what was finished.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+import traceback
+from pathlib import Path
+from typing import Any, Protocol
+
+from nvfp4_moe import __version__
+from nvfp4_moe.verification.jobs import Job, jobs_for, resolve_device
+from nvfp4_moe.verification.result import Result
+from nvfp4_moe.verification.rows import Row, claim_results
+from nvfp4_moe.verification.settings import Settings
+from nvfp4_moe.verification.traces import TraceError
+
+
+class Observer(Protocol):
+    """What a caller may watch a run with: a progress bar, a log."""
+
+    def start(self, job: Job) -> None:
+        """A job begins."""
+
+    def advance(self, cases: int) -> None:
+        """The running job finished this many more cases."""
+
+    def finish(self, job: Job, rows: list[Row]) -> None:
+        """A job ended with these rows."""
+
+
+class _Silent:
+    def start(self, job: Job) -> None: ...
+
+    def advance(self, cases: int) -> None: ...
+
+    def finish(self, job: Job, rows: list[Row]) -> None: ...
+
+
+def verify(*, observer: Observer | None = None, **options: Any) -> Result:
+    """Check the padding bound and the golden model, and return what was found.
+
+    Args:
+        observer: told of every job; None: nobody watches.
+        **options: the fields of `Settings` (level, seed, bound, traces, ...).
+
+    Returns:
+        The claims with their verdicts; `Result.exit_code` is what the command line exits with.
+
+    Raises:
+        TypeError, ValueError: an option that is not legal.
+        OSError: a trace or store that cannot be read.
+    """
+    settings = Settings(**options)
+    return execute(settings, prepare(settings), observer=observer)
+
+
+def prepare(settings: Settings) -> list[Job]:
+    """Return the jobs of a run; everything that can be wrong with the input is found here, before long work.
+
+    Raises:
+        TypeError, ValueError, OSError: a bound that does not parse, a trace or store that cannot be read.
+    """
+    return jobs_for(settings)
+
+
+def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = None) -> Result:
+    """Run prepared jobs and gather the result; see `verify`."""
+    watcher: Observer = observer if observer is not None else _Silent()
+    rows: list[Row] = []
+    finished: list[Job] = []
+    interrupted = False
+    started = [job for job in jobs if job.begin()]  # jobs that work in a process of their own start at once
+    try:
+        for job in jobs:
+            found = _run_job(job, watcher)
+            rows += found
+            finished.append(job)
+            watcher.finish(job, found)
+    except KeyboardInterrupt:
+        interrupted = True
+        rows += [row for job in jobs if job not in finished for row in job.unfinished("interrupted")]
+    finally:
+        for job in started:
+            job.cancel()
+    return Result(
+        version=__version__,
+        seed=settings.seed,
+        device=resolve_device(settings.device),
+        git=_commit(),
+        claims=tuple(claim_results(rows)),
+        interrupted=interrupted,
+    )
+
+
+def _run_job(job: Job, watcher: Observer) -> list[Row]:
+    watcher.start(job)
+    start = time.perf_counter()
+    try:
+        found = list(job.run(watcher.advance))
+    except TraceError:
+        raise  # the input's fault, not ours
+    except Exception as error:
+        traceback.print_exc()
+        return job.unfinished(f"internal error in {job.name}: {type(error).__name__}: {error}")
+    share = (time.perf_counter() - start) / max(len(found), 1)
+    return [row if row.seconds else _timed(row, share) for row in found]
+
+
+def _timed(row: Row, seconds: float) -> Row:
+    return Row(
+        claim_id=row.claim_id,
+        method=row.method,
+        outcome=row.outcome,
+        subject=row.subject,
+        seconds=seconds,
+        required=row.required,
+        statement=row.statement,
+    )
+
+
+def _commit() -> str | None:
+    """Return the commit of the checkout that this code runs from, or None outside one."""
+    here = Path(__file__).resolve().parent
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None if found.returncode == 0 else None
