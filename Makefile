@@ -1,0 +1,85 @@
+# nvfp4-moe: every target works from a bare clone. The first call makes a virtual environment in .venv and
+# installs the pinned versions of constraints.txt; later calls find it done, until one of the two files that
+# define it changes.
+#
+#   make verify                           prove, exhaust and fuzz the padding bound; replay recorded routings
+#   make test                             the test suite
+#
+# Variables (give them on the command line):
+#   PYTHON=python3.12                     interpreter that the environment is made from (3.11 or newer)
+#   VENV=DIR                              where the environment is
+#   VENV=none                             no environment, nothing installed: run PYTHON as it is (for a machine
+#                                         that already has the packages, such as a GPU node with its own torch)
+#   CONSTRAINTS=FILE                      other pins, for example another torch
+#   LEVEL=2  TRACES=FILES  VERIFY_ARGS=.. what `make verify` is told
+#   TESTS=PATH  PYTEST_ARGS=..            what `make test` is told
+
+PYTHON ?= python3
+VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
+EXTRAS ?= proofs,plots,cuda,test,dev
+
+LEVEL ?= 1
+TRACES ?= $(wildcard examples/router_traces/*.npz)
+VERIFY_ARGS ?=
+TESTS ?=
+PYTEST_ARGS ?=
+
+ifeq ($(VENV),none)
+  ENVIRONMENT :=
+  RUN := PYTHONPATH=src $(PYTHON)
+else
+  ENVIRONMENT := $(VENV)/.installed
+  RUN := $(VENV)/bin/python
+  # ninja, ruff and the like are found beside the interpreter, also by programs that look on PATH
+  export PATH := $(abspath $(VENV))/bin:$(PATH)
+endif
+
+.DEFAULT_GOAL := help
+.PHONY: help install verify test lint format typecheck wheel clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+
+install: $(ENVIRONMENT) ## make the virtual environment and install what the other targets need
+
+# torch goes first and alone, so that no later requirement can pull in another build of it (gigabytes).
+# setuptools comes with it: the editable install then needs no build environment of its own.
+$(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v < (3, 11) and "Python 3.11 or newer is needed, $(PYTHON) is %d.%d; say make PYTHON=python3.12" % v)'
+	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) torch setuptools
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -c $(CONSTRAINTS) --no-build-isolation -e '.[$(EXTRAS)]'
+	@touch $@
+
+verify: $(ENVIRONMENT) ## check every claim at level 1 and replay the recorded routings (LEVEL=2 for minutes)
+	$(RUN) -m nvfp4_moe verify --level $(LEVEL) $(addprefix --trace ,$(TRACES)) $(VERIFY_ARGS)
+
+test: $(ENVIRONMENT) ## run the test suite
+	$(RUN) -m pytest $(TESTS) $(PYTEST_ARGS)
+
+lint: $(ENVIRONMENT) ## formatting, lint, spelling, import layers
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m codespell_lib
+	$(RUN) -m importlinter.cli lint-imports
+
+format: $(ENVIRONMENT) ## rewrite the sources as the linter wants them
+	$(RUN) -m ruff format .
+	$(RUN) -m ruff check --fix .
+
+typecheck: $(ENVIRONMENT) ## mypy --strict on the package
+	$(RUN) -m mypy
+
+wheel: $(ENVIRONMENT) ## build the source archive and from it the wheel, and check what is in them
+	rm -rf dist build
+	$(RUN) -m build --no-isolation --outdir dist .
+	$(RUN) tools/check_wheel.py dist/*.whl
+	$(RUN) -m check_wheel_contents dist/*.whl
+
+clean: ## remove everything that the other targets made
+	rm -rf build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache nvfp4-moe-out
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+ifneq ($(VENV),none)
+	rm -rf $(VENV)
+endif
