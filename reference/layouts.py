@@ -54,6 +54,11 @@ class Layout:
         """Lane groups of a tile."""
         return self.tile_rows // self.lane_rows
 
+    @property
+    def swizzled(self) -> bool:
+        """False only for row-major order, in which bytes need not be moved and rows need not be whole words."""
+        return self.tile_blocks > 1
+
     def columns(self, k: int) -> int:
         """Return the scale bytes of a row of `k` elements, padding included."""
         return round_up(check_k(k) // BLOCK_SIZE, self.tile_blocks)
@@ -135,7 +140,7 @@ def to_layout(linear: Tensor, layout: str) -> Tensor:
         )
     rows, blocks = source.shape[-2:]
     padded = _zero_padded(source, round_up(rows, at.tile_rows), round_up(blocks, at.tile_blocks))
-    return swizzle_padded(padded, at)
+    return swizzle_padded(padded, at) if at.swizzled else padded
 
 
 def from_layout(scales: Tensor, rows: int, k: int, layout: str) -> Tensor:
@@ -163,7 +168,8 @@ def from_layout(scales: Tensor, rows: int, k: int, layout: str) -> Tensor:
             f"scales of {rows} rows, K = {k}, in {layout} must be {shape} bytes, or a stack of such, "
             f"got {tuple(padded.shape)} bytes"
         )
-    return unswizzle_padded(padded, at)[..., :rows, : k // BLOCK_SIZE].contiguous()
+    linear = unswizzle_padded(padded, at) if at.swizzled else padded
+    return linear[..., :rows, : k // BLOCK_SIZE].contiguous()
 
 
 # --- shared with expert_layouts ---------------------------------------------------------------------------------
@@ -192,20 +198,19 @@ def check_k(k: int) -> int:
     return k
 
 
-def swizzle_padded(padded: Tensor, layout: Layout) -> Tensor:
-    """Return contiguous uint8 (..., S, columns), whole tiles, rearranged from row-major order to `layout`."""
-    if layout.tile_blocks == 1:
-        return padded
+def swizzle_padded(padded: Tensor, layout: Layout, *, out: Tensor | None = None) -> Tensor:
+    """Return contiguous uint8 (..., S, columns), whole tiles, rearranged from row-major order to swizzled.
+
+    `out`, of the same shape and contiguous, receives the bytes in place of a new tensor.
+    """
     rows_first, tiles_first = _word_shapes(padded, layout)
-    return _permuted_words(padded, rows_first, tiles_first)
+    return _permuted_words(padded, rows_first, tiles_first, out)
 
 
 def unswizzle_padded(padded: Tensor, layout: Layout) -> Tensor:
-    """Return contiguous uint8 (..., S, columns), whole tiles, rearranged from `layout` to row-major order."""
-    if layout.tile_blocks == 1:
-        return padded
+    """Return contiguous uint8 (..., S, columns), whole tiles, rearranged from swizzled to row-major order."""
     rows_first, tiles_first = _word_shapes(padded, layout)
-    return _permuted_words(padded, tiles_first, rows_first)
+    return _permuted_words(padded, tiles_first, rows_first, None)
 
 
 def bytes_of(name: str, scales: Tensor, *legal: torch.dtype) -> Tensor:
@@ -235,17 +240,18 @@ def _word_shapes(padded: Tensor, layout: Layout) -> tuple[tuple[int, ...], tuple
     )
 
 
-def _permuted_words(padded: Tensor, source_shape: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
+def _permuted_words(
+    padded: Tensor, source_shape: tuple[int, ...], shape: tuple[int, ...], out: Tensor | None
+) -> Tensor:
     """Return `padded` with the last three dimensions of its words reversed: the swizzle and its inverse."""
     flat = padded.reshape(-1)
     if (
         flat.storage_offset() % torch.int32.itemsize
     ):  # a slice that starts inside a word cannot be seen as words
         flat = flat.clone()
-    words = flat.view(torch.int32)
-    moved = torch.empty_like(words)
-    moved.view(shape).copy_(words.view(source_shape).permute(0, 3, 2, 1))
-    return moved.view(torch.uint8).view(padded.shape)
+    moved = torch.empty_like(flat) if out is None else out.reshape(-1)
+    moved.view(torch.int32).view(shape).copy_(flat.view(torch.int32).view(source_shape).permute(0, 3, 2, 1))
+    return moved.view(padded.shape)
 
 
 def _zero_padded(source: Tensor, rows: int, columns: int) -> Tensor:
