@@ -1,0 +1,172 @@
+"""`Subject`: an implementation under test, and how the command line's names become one.
+
+A subject is any object or module with some of the callables of `OPERATIONS`, under the names of the newer vLLM
+custom operations; the caller allocates the outputs, so that the harness can guard and poison them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from nvfp4_moe.verification.conformance.contract import Contract
+
+OPERATIONS = (
+    "scaled_fp4_experts_quant",
+    "silu_and_mul_scaled_fp4_experts_quant",
+    "get_cutlass_moe_mm_data",
+    "cutlass_fp4_moe_mm",
+    "shuffle_rows",
+    "scaled_fp4_masked_quant",
+    "silu_and_mul_scaled_fp4_masked_quant",
+    "swizzle",
+)
+"""Callables that a subject may have."""
+
+ENTRY_POINTS = "nvfp4_moe.subjects"
+"""Entry-point group under which packages register subjects."""
+
+OWN_SUBJECTS = ("reference", "host", "cuda")
+
+
+class SubjectError(ValueError):
+    """The name or file given is wrong usage: exit code 2."""
+
+
+class SubjectUnavailable(Exception):
+    """The subject exists but cannot be loaded here (import, device, unknown name): exit code 3."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """An implementation under test.
+
+    Args:
+        name: how reports call it.
+        device: "cpu" or "cuda": where its tensors live.
+        contract: what it promises; strict by default.
+        **callables: operations under the names of `OPERATIONS`.
+
+    Raises:
+        TypeError: an operation that is not callable or not known, a contract that is none, no operation at all.
+        ValueError: a device that is neither "cpu" nor "cuda".
+    """
+
+    name: str
+    device: str
+    contract: Contract
+    operations: dict[str, Callable[..., Any]] = field(repr=False)
+
+    def __init__(
+        self,
+        name: str,
+        device: str = "cpu",
+        contract: Contract | None = None,
+        **callables: Callable[..., Any],
+    ) -> None:
+        if device not in ("cpu", "cuda"):
+            raise ValueError(f'Subject {name!r}: device must be "cpu" or "cuda", got {device!r}')
+        if contract is not None and not isinstance(contract, Contract):
+            raise TypeError(f"Subject {name!r}: contract must be a Contract, got {type(contract).__name__}")
+        unknown = sorted(set(callables) - set(OPERATIONS))
+        if unknown:
+            raise TypeError(
+                f"Subject {name!r}: unknown operation {unknown[0]!r}; known are {', '.join(OPERATIONS)}"
+            )
+        for operation, function in callables.items():
+            if not callable(function):
+                raise TypeError(f"Subject {name!r}: {operation} is not callable ({type(function).__name__})")
+        if not callables:
+            raise TypeError(f"Subject {name!r} has none of the operations {', '.join(OPERATIONS)}")
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "device", device)
+        object.__setattr__(self, "contract", contract if contract is not None else Contract())
+        object.__setattr__(self, "operations", dict(callables))
+
+    @classmethod
+    def of(cls, thing: object, *, name: str) -> Subject:
+        """Return `thing` if it is a Subject, else a subject of the operations that it has.
+
+        Raises:
+            TypeError: it has none of the operations.
+        """
+        if isinstance(thing, Subject):
+            return thing
+        found = {op: getattr(thing, op) for op in OPERATIONS if callable(getattr(thing, op, None))}
+        return cls(name, **found)
+
+
+def load_subject(spec: str) -> Subject:
+    """Return the subject that a command-line word names.
+
+    Args:
+        spec: `reference`, `host`, `cuda`, an entry point of the group `nvfp4_moe.subjects`, or `FILE.py[:ATTR]`
+            (default attribute SUBJECT if the file has one, else the module itself).
+
+    Raises:
+        SubjectError: a missing file or attribute.
+        SubjectUnavailable: an unknown name, an import that fails, a device that is not there.
+    """
+    path, _, attribute = spec.partition(":")
+    if path.endswith(".py"):
+        return _from_file(Path(path), attribute)
+    if spec in OWN_SUBJECTS:
+        from nvfp4_moe.verification.conformance.own import own_subject
+
+        return own_subject(spec)
+    return _from_entry_point(spec)
+
+
+def _from_file(path: Path, attribute: str) -> Subject:
+    if not path.is_file():
+        raise SubjectError(f"--subject {path}: no such file")
+    module = _import_file(path)
+    if attribute:
+        if not hasattr(module, attribute):
+            raise SubjectError(f"--subject {path}: the file has no attribute {attribute!r}")
+        thing: object = getattr(module, attribute)
+    else:
+        thing = getattr(module, "SUBJECT", module)
+    try:
+        return Subject.of(thing, name=path.stem)
+    except TypeError as error:
+        raise SubjectError(f"--subject {path}: {error}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]
+    name = f"nvfp4_moe_subject_{path.stem}_{digest}"  # two files of one stem must not share a module
+    found = importlib.util.spec_from_file_location(name, path)
+    if found is None or found.loader is None:
+        raise SubjectError(f"--subject {path}: not a Python file")
+    module = importlib.util.module_from_spec(found)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))  # as `python FILE` would, for its neighbours
+    try:
+        found.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise SubjectUnavailable(f"{path}: import failed: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _from_entry_point(name: str) -> Subject:
+    points = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    if name not in points.names:
+        known = ", ".join([*OWN_SUBJECTS, *sorted(points.names)])
+        raise SubjectUnavailable(f"unknown subject {name!r}; known are {known}, or FILE.py[:ATTR]")
+    try:
+        return Subject.of(points[name].load(), name=name)
+    except Exception as error:
+        raise SubjectUnavailable(f"subject {name!r}: {type(error).__name__}: {error}") from error

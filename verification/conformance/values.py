@@ -1,0 +1,202 @@
+"""Input values of conformance cases: 16-bit patterns made by integer arithmetic, one family for each kind of danger.
+
+Every family maps (seed, index, rows, blocks) to int64 patterns (rows, 16 * blocks) in [0, 2^16), read as bf16 or f16.
+A family says nothing about which codes come out; that is the golden model's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from nvfp4_moe.verification.counter import below, bits, words
+
+BLOCK = 16
+
+DTYPES: dict[str, torch.dtype] = {"bf16": torch.bfloat16, "f16": torch.float16}
+_MANTISSA_BITS = {"bf16": 7, "f16": 10}
+_BIAS = {"bf16": 127, "f16": 15}
+_SIGN = 1 << 15
+
+Make = Callable[[int, int, int, int, str], torch.Tensor]
+"""(seed, index, rows, blocks, dtype name) -> patterns (rows, 16 * blocks)."""
+
+
+def _draw(seed: int, name: str, index: int, rows: int, blocks: int) -> torch.Tensor:
+    count = rows * blocks * BLOCK
+    return words(seed, f"values.{name}", index << 32, count).view(rows, blocks * BLOCK)
+
+
+def _every_pattern(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """All 65,536 patterns one after the other, starting where the case's index says."""
+    del seed, dtype
+    count = rows * blocks * BLOCK
+    return ((torch.arange(count) + index * count) % (1 << 16)).view(rows, blocks * BLOCK)
+
+
+def _any_bits(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """Uniform bits: NaN, Inf and every exponent mixed inside one block."""
+    del dtype
+    return bits(_draw(seed, "any", index, rows, blocks), 16)
+
+
+def _windowed(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """Random signs and mantissas, exponents within 2^-7 .. 2^0 of the block's largest: what activations look like."""
+    raw = _draw(seed, "windowed", index, rows, blocks)
+    mantissa = _MANTISSA_BITS[dtype]
+    top = _block_exponent(raw, dtype, spread=4)
+    exponent = (top - below(raw, 8)).clamp_(min=0)
+    return (bits(raw, 1) << 15) | (exponent << mantissa) | bits(raw, mantissa, at=1)
+
+
+def _block_exponent(raw: torch.Tensor, dtype: str, *, spread: int) -> torch.Tensor:
+    """One exponent field per block, within `spread` of 2^0, repeated over its 16 columns."""
+    rows, columns = raw.shape
+    first = raw.view(rows, columns // BLOCK, BLOCK)[..., :1]
+    field = _BIAS[dtype] - spread + below(first, 2 * spread + 1, half=0)
+    return field.expand(rows, columns // BLOCK, BLOCK).reshape(rows, columns)
+
+
+_MIDPOINTS_X4 = (1, 3, 5, 7, 10, 14, 20)
+"""Four times the seven midpoints between neighbouring E2M1 magnitudes."""
+
+
+def _ties(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """Blocks whose largest value gives a scale byte exactly, the others at midpoints of that scale +- 1 ulp.
+
+    With a power-of-two global scale the multiplier is exact enough for many of these to be true ties; with others
+    they lie as close to one as a 16-bit value can.
+    """
+    raw = _draw(seed, "ties", index, rows, blocks).view(rows, blocks, BLOCK)
+    significand = 8 + below(raw[..., :1], 8, half=0)  # of the scale byte: 1.000 .. 1.111 in binary, times 8
+    shift = (
+        _BIAS[dtype] - 3 - below(raw[..., :1], 5)
+    )  # exponent field of 1/8 of the scale, so that all stay normal
+    choice = torch.tensor(_MIDPOINTS_X4)[below(raw, len(_MIDPOINTS_X4), half=0)]
+    value = choice * significand
+    value[..., 0] = (6 * 4) * significand[..., 0]
+    pattern = _normal_pattern(value, shift - 2, dtype)
+    nudge = below(raw, 3) - 1
+    nudge[..., 0] = 0
+    sign = bits(raw, 1) << 15
+    return (pattern + nudge | sign).view(rows, blocks * BLOCK)
+
+
+def _normal_pattern(value: torch.Tensor, exponent_of_one: torch.Tensor, dtype: str) -> torch.Tensor:
+    """Return the pattern of value * 2^(exponent_of_one - bias) for positive integers below 2^8 with few bits."""
+    mantissa = _MANTISSA_BITS[dtype]
+    log = sum((value >= (1 << bit)).to(torch.int64) for bit in range(1, 9))
+    fraction = torch.where(log <= mantissa, value << (mantissa - log).clamp_(min=0), value >> 1)
+    return ((exponent_of_one + log) << mantissa) | (fraction & ((1 << mantissa) - 1))
+
+
+def _scales(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """Each block a different largest magnitude, walking through all finite patterns; the rest a quarter of it or less."""
+    raw = _draw(seed, "scales", index, rows, blocks).view(rows, blocks, BLOCK)
+    mantissa = _MANTISSA_BITS[dtype]
+    finite = _infinity(dtype)
+    count = rows * blocks
+    top = ((torch.arange(count) * 17 + index * count) % finite).view(rows, blocks, 1)
+    exponent = torch.clamp((top >> mantissa) - 1 - below(raw, 4), min=0)
+    pattern = (exponent << mantissa) | bits(raw, mantissa, at=1)
+    position = below(raw[..., :1], BLOCK)
+    pattern.scatter_(-1, position, top)
+    pattern |= bits(raw, 1) << 15
+    return pattern.view(rows, blocks * BLOCK)
+
+
+def _infinity(dtype: str) -> int:
+    """Pattern of +Inf: all exponent bits set."""
+    return (_SIGN - 1) >> _MANTISSA_BITS[dtype] << _MANTISSA_BITS[dtype]
+
+
+def _special(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """Zeros of both signs, subnormals, the largest finite, Inf and NaN, in blocks of one kind and in mixtures."""
+    raw = _draw(seed, "special", index, rows, blocks).view(rows, blocks, BLOCK)
+    infinity = _infinity(dtype)
+    kinds = torch.tensor(
+        [
+            0,
+            1,
+            2,
+            infinity - 1,
+            infinity,
+            infinity + 1,
+            infinity | 1 << 6,
+            _BIAS[dtype] << _MANTISSA_BITS[dtype],
+        ]
+    )
+    one_kind = below(raw[..., :1], len(kinds))
+    mixed = below(raw, len(kinds), half=0)
+    choice = torch.where(bits(raw[..., :1], 2, at=3) == 0, mixed, one_kind)
+    return (kinds[choice] | (bits(raw, 1) << 15)).view(rows, blocks * BLOCK)
+
+
+def _one_hot(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """One non-zero element in each row, its column and size by the row: shows packing and layout at a glance."""
+    del seed
+    mantissa = _MANTISSA_BITS[dtype]
+    columns = blocks * BLOCK
+    row = torch.arange(rows)
+    pattern = torch.zeros(rows, columns, dtype=torch.int64)
+    if columns:
+        size = (_BIAS[dtype] - 3 + (row + index) % 7 << mantissa) | ((row * 3 % 8) << (mantissa - 3))
+        pattern[row, (row * 7 + index) % columns] = size
+    return pattern
+
+
+def _distinct(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """Neighbours always differ in code: columns cycle through all eight magnitudes and both signs."""
+    del seed
+    mantissa = _MANTISSA_BITS[dtype]
+    magnitudes = torch.tensor([_normal(v, dtype) for v in (6.0, 0.5, 4.0, 1.0, 3.0, 1.5, 2.0, 0.0)])
+    column = torch.arange(blocks * BLOCK)
+    row = torch.arange(rows)[:, None]
+    block_shift = ((column // BLOCK + row + index) % 5) << mantissa
+    pattern = magnitudes[(column + row + index) % 8]
+    return torch.where(pattern == 0, pattern, pattern - block_shift) | ((column + row) // 3 % 2 << 15)
+
+
+def _normal(value: float, dtype: str) -> int:
+    return int(torch.tensor(value, dtype=DTYPES[dtype]).view(torch.int16).item()) & 0xFFFF
+
+
+VALUES: dict[str, Make] = {
+    "windowed": _windowed,
+    "ties": _ties,
+    "scales": _scales,
+    "special": _special,
+    "distinct": _distinct,
+    "any": _any_bits,
+    "every": _every_pattern,
+    "one_hot": _one_hot,
+}
+"""Families of input values by name."""
+
+
+def make_values(family: str, *, seed: int, index: int, rows: int, columns: int, dtype: str) -> torch.Tensor:
+    """Return input values (rows, columns), columns a multiple of 16, of dtype "bf16" or "f16" on the CPU."""
+    patterns = VALUES[family](seed, index, rows, columns // BLOCK, dtype)
+    return patterns.to(torch.int32).to(torch.int16).view(DTYPES[dtype])
+
+
+GLOBAL_SCALES = ("distinct", "powers", "wide", "one")
+"""Families of per-expert global encode scales."""
+
+
+def make_global_scales(family: str, *, seed: int, index: int, experts: int) -> torch.Tensor:
+    """Return positive finite float32 global encode scales (experts,); all differ, but for "one".
+
+    distinct: random mantissas, 2^4 .. 2^11; powers: powers of two; wide: random mantissas, 2^-20 .. 2^24; one: all 1.
+    """
+    raw = words(seed, f"global_scales.{family}", index << 20, experts)
+    one = 127 << 23
+    if family == "one":
+        patterns = torch.full((experts,), one)
+    elif family == "powers":
+        patterns = one + ((torch.arange(experts) + below(raw[:1], 9)) % 16 - 4 << 23)
+    else:
+        low, span = (4, 8) if family == "distinct" else (-20, 45)
+        patterns = one + (low + below(raw, span) << 23) | bits(raw, 23)
+    return patterns.to(torch.int32).view(torch.float32)
