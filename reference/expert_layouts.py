@@ -24,6 +24,7 @@ import itertools
 import torch
 from torch import Tensor
 
+from nvfp4_moe.reference.checks import check_index_vector, fits_int32
 from nvfp4_moe.reference.layouts import (
     BLOCK_SIZE,
     BUFFER_DTYPES,
@@ -37,8 +38,6 @@ from nvfp4_moe.reference.layouts import (
     unswizzle_padded,
 )
 from nvfp4_moe.reference.padding import TILE, round_up
-
-INT32_MAX = torch.iinfo(torch.int32).max
 
 
 def packed_blockscale_offsets(expert_offsets: Tensor, *, tile: int = TILE) -> Tensor:
@@ -61,8 +60,7 @@ def packed_blockscale_offsets(expert_offsets: Tensor, *, tile: int = TILE) -> Te
     counts = expert_offsets.to(torch.int64).diff()
     offsets = torch.zeros(expert_offsets.shape, dtype=torch.int64, device=expert_offsets.device)
     torch.cumsum((counts + (tile - 1)) // tile * tile, 0, out=offsets[1:])
-    if int(offsets[-1]) > INT32_MAX:
-        raise ValueError(f"{int(offsets[-1])} padded rows do not fit int32 blockscale_offsets")
+    fits_int32("blockscale_offsets[E]", int(offsets[-1]))
     return offsets.to(torch.int32)
 
 
@@ -199,7 +197,7 @@ def masked_from_layout(scales: Tensor, masked_m: Tensor, *, rows: int, k: int, l
 def _without_masked_rows(linear: Tensor, masked_m: Tensor) -> Tensor:
     """Return a copy of (E, M, KB) whose rows at or after masked_m[e] are zero."""
     experts, rows, _ = linear.shape
-    _check_index_vector("masked_m", masked_m, experts)
+    check_index_vector("masked_m", masked_m, length=experts)
     for expert, count in enumerate(masked_m.tolist()):
         if not 0 <= count <= rows:
             raise ValueError(f"masked_m[{expert}] must be in [0, {rows}], got {count}")
@@ -221,7 +219,7 @@ def _checked_regions(expert_offsets: Tensor, blockscale_offsets: Tensor, layout:
     """Return the routed rows and the end of the last region, after checking that regions are whole and apart."""
     rows = _checked_offsets("expert_offsets", expert_offsets)
     experts = len(rows) - 1
-    _check_index_vector("blockscale_offsets", blockscale_offsets, experts + 1)
+    check_index_vector("blockscale_offsets", blockscale_offsets, length=experts + 1)
     starts: list[int] = blockscale_offsets.tolist()
     end = 0
     for expert, start in enumerate(starts):
@@ -251,21 +249,11 @@ def _checked_scale_rows(scale_rows: int | None, end: int) -> int:
 
 def _checked_offsets(name: str, offsets: Tensor) -> list[int]:
     """Return prefix sums as a list after checking that they start at 0 and do not descend."""
-    _check_index_vector(name, offsets, None)
+    check_index_vector(name, offsets)
     values: list[int] = offsets.tolist()
-    if values[0] != 0:
-        raise ValueError(f"{name}[0] must be 0, got {values[0]}")
+    if values[:1] != [0]:
+        raise ValueError(f"{name} must start with 0, got {values[0] if values else 'no entries'}")
     for expert, (value, following) in enumerate(itertools.pairwise(values)):
         if following < value:
             raise ValueError(f"{name} must not descend, got {value}, {following} at entry {expert}")
     return values
-
-
-def _check_index_vector(name: str, vector: Tensor, length: int | None) -> None:
-    if not isinstance(vector, Tensor) or vector.dtype not in (torch.int32, torch.int64):
-        given = vector.dtype if isinstance(vector, Tensor) else type(vector).__name__
-        raise TypeError(f"{name} must be an int32 or int64 tensor, got {given}")
-    if vector.ndim != 1 or len(vector) == 0 or (length is not None and len(vector) != length):
-        raise ValueError(
-            f"{name} must be a vector of {length or 'at least one'} entries, got {tuple(vector.shape)}"
-        )
