@@ -133,9 +133,13 @@ def order(raw: torch.Tensor) -> torch.Tensor:
     return torch.argsort(bits(raw, 63, at=1), dim=-1, stable=True)
 
 
-@lru_cache(maxsize=16)
 def _ramp(count: int, device: str) -> torch.Tensor:
-    """i * GAMMA for i below count; shared, so never written to."""
+    """i * GAMMA for i below count: a part of a shared tensor, so never written to."""
+    return _whole_ramp(1 << max(count - 1, 0).bit_length(), device)[:count]
+
+
+@lru_cache(maxsize=24)
+def _whole_ramp(count: int, device: str) -> torch.Tensor:
     return torch.arange(count, dtype=torch.int64, device=device).mul_(signed(GAMMA))
 
 
