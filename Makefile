@@ -39,7 +39,7 @@ endif
 .PHONY: help install verify test lint format typecheck wheel clean
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1|\2/' | column -t -s '|'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 install: $(ENVIRONMENT) ## make the virtual environment and install what the other targets need
 
@@ -53,7 +53,7 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	@touch $@
 
 verify: $(ENVIRONMENT) ## check every claim at level 1 and replay the recorded routings (LEVEL=2 for minutes)
-	$(RUN) -m nvfp4_moe verify --level $(LEVEL) $(addprefix --trace ,$(TRACES)) $(VERIFY_ARGS)
+	$(RUN) -m nvfp4_moe.cli.main verify --level $(LEVEL) $(addprefix --trace ,$(TRACES)) $(VERIFY_ARGS)
 
 test: $(ENVIRONMENT) ## run the test suite
 	$(RUN) -m pytest $(TESTS) $(PYTEST_ARGS)
@@ -62,7 +62,7 @@ lint: $(ENVIRONMENT) ## formatting, lint, spelling, import layers
 	$(RUN) -m ruff format --check .
 	$(RUN) -m ruff check .
 	$(RUN) -m codespell_lib
-	$(RUN) -m importlinter.cli lint-imports
+	$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
 
 format: $(ENVIRONMENT) ## rewrite the sources as the linter wants them
 	$(RUN) -m ruff format .
