@@ -62,7 +62,7 @@ lint: $(ENVIRONMENT) ## formatting, lint, spelling, import layers
 	$(RUN) -m ruff format --check .
 	$(RUN) -m ruff check .
 	$(RUN) -m codespell_lib
-	$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()'
+	$(RUN) -c 'from importlinter.cli import lint_imports_command; lint_imports_command()' --no-logo
 
 format: $(ENVIRONMENT) ## rewrite the sources as the linter wants them
 	$(RUN) -m ruff format .

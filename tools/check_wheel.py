@@ -26,7 +26,7 @@ METADATA = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "top_level.txt", 
 def package_files(root: Path = ROOT) -> set[str]:
     """Return the files of the package as names inside a wheel, links followed."""
     start = root / "src" / PACKAGE
-    found = set()
+    found: set[str] = set()
     for folder, subfolders, names in os.walk(start, followlinks=True):
         subfolders[:] = [name for name in subfolders if name not in NEVER_SHIPPED]
         inside = Path(PACKAGE) / Path(folder).relative_to(start)
