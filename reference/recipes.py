@@ -1,0 +1,316 @@
+"""Quantization recipes: which operations an implementation performs, in which order.
+
+All recipes share one frame. For a block of 16 elements x (widened to float32, which is exact):
+
+    block_amax   largest |x| of the block, NaN dropped or not as the recipe says
+    steps        named operations on one value per block; among them they write
+                 `block_scale` (the UE4M3 byte) and `multiplier`
+    scaled       x * multiplier                 (one float32 product)
+    code         e2m1(scaled)                   (round to nearest even, saturating)
+
+A recipe is data: an ordered tuple of `Step`s, each a name, its formula in words and a small function. A step reads
+what earlier steps wrote, computes float32 with one rounding per written operation, and never branches on a name.
+Recipes differ only at ties of the UE4M3 and E2M1 roundings, at underflow and on zero, Inf and NaN; but there they do.
+
+Symbols in formulas: a block_amax, g global_encode_scale (about 2688 / tensor amax), p global_decode_scale (about
+tensor amax / 2688), SF the decoded block scale, rcp the reciprocal of the arithmetic in use, `/` always IEEE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from nvfp4_moe.reference.arithmetic import Operations
+from nvfp4_moe.reference.casts import decode_ue4m3, encode_e2m1, encode_ue4m3
+from nvfp4_moe.reference.formats import NVFP4
+
+Values = Mapping[str, torch.Tensor]
+"""What has been computed so far, by name: float32 (R, K/16), block_scale uint8; the global scale () or (R, 1)."""
+
+GlobalScale = Literal["global_encode_scale", "global_decode_scale"]
+
+FLOAT32_MAX = torch.finfo(torch.float32).max
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation on values per block."""
+
+    writes: str
+    formula: str
+    compute: Callable[[Values, Operations], torch.Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """The operations of one implementation, in order."""
+
+    name: str
+    source: str
+    global_scale: GlobalScale
+    """Which direction of the global scale it takes."""
+    drops_nan: bool
+    """Whether block_amax ignores NaN elements (a block of NaN alone has amax NaN either way)."""
+    steps: tuple[Step, ...]
+    domain: str = "any input"
+    """Where the recipe is known to be exact."""
+
+    def formulas(self) -> tuple[str, ...]:
+        """Return the recipe as text, one line an operation."""
+        amax = (
+            "block_amax = max |x|, NaN dropped" if self.drops_nan else "block_amax = max |x|, NaN propagated"
+        )
+        steps = tuple(f"{step.writes} = {step.formula}" for step in self.steps)
+        return (amax, *steps, "scaled = x * multiplier", "code = e2m1(scaled)")
+
+    def block_values(
+        self, block_amax: torch.Tensor, global_scale: torch.Tensor, ops: Operations
+    ) -> dict[str, torch.Tensor]:
+        """Run the steps.
+
+        Args:
+            block_amax: float32 (R, K/16).
+            global_scale: float32, () or (R, 1), in the recipe's direction.
+            ops: the arithmetic.
+
+        Returns:
+            Every value by name: block_amax, the global scale, and what the steps wrote.
+        """
+        values = {"block_amax": block_amax, self.global_scale: global_scale}
+        for step in self.steps:
+            values[step.writes] = step.compute(values, ops)
+        return values
+
+    def quantize_blocks(
+        self, blocks: torch.Tensor, global_scale: torch.Tensor, ops: Operations
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Quantize blocks: the recipe word by word, the definition that every faster path must equal.
+
+        Args:
+            blocks: bf16, f16 or f32 (R, K/16, 16).
+            global_scale: float32, () or (R, 1).
+            ops: the arithmetic.
+
+        Returns:
+            codes uint8 (R, K/16, 16), and every value per block by name.
+        """
+        elements = blocks.to(torch.float32)
+        values = self.block_values(largest_magnitude(elements, drop_nan=self.drops_nan), global_scale, ops)
+        scaled = elements * values["multiplier"].unsqueeze(-1)
+        return encode_e2m1(scaled), values
+
+
+def largest_magnitude(blocks: torch.Tensor, *, drop_nan: bool) -> torch.Tensor:
+    """Return max |x| over the last axis of float32 `blocks`.
+
+    With `drop_nan` a NaN is ignored as in PTX max (the other operand wins) and only NaN alone gives NaN; without,
+    one NaN makes the result NaN.
+    """
+    magnitudes = blocks.abs()
+    if not drop_nan:
+        return magnitudes.amax(dim=-1)
+    largest = torch.where(magnitudes.isnan(), -1.0, magnitudes).amax(dim=-1)
+    return torch.where(largest < 0, torch.nan, largest)
+
+
+# --- the operations --------------------------------------------------------------------------------------------
+
+
+def _constant(value: float, like: torch.Tensor) -> torch.Tensor:
+    """Return `value` in every place of `like`: torch divides by a scalar as a product on some devices."""
+    return torch.full_like(like, value, dtype=torch.float32)
+
+
+def _largest_code(like: torch.Tensor) -> torch.Tensor:
+    return _constant(NVFP4.element.max, like)
+
+
+def _inverse(values: torch.Tensor) -> torch.Tensor:
+    """Return the IEEE quotient 1 / values."""
+    return torch.div(_constant(1.0, values), values)
+
+
+def _scale_amax_first(v: Values, ops: Operations) -> torch.Tensor:
+    a, g = v["block_amax"], v["global_encode_scale"]
+    return g * (a * ops.reciprocal(_largest_code(a)))
+
+
+def _scale_global_first(v: Values, ops: Operations) -> torch.Tensor:
+    del ops
+    a, g = v["block_amax"], v["global_encode_scale"]
+    return a * (g * _inverse(_largest_code(g)))
+
+
+def _scale_global_first_approximate(v: Values, ops: Operations) -> torch.Tensor:
+    a, g = v["block_amax"], v["global_encode_scale"]
+    return a * (g * ops.reciprocal(_largest_code(g)))
+
+
+def _scale_quotient_times_encode(v: Values, ops: Operations) -> torch.Tensor:
+    del ops
+    a, g = v["block_amax"], v["global_encode_scale"]
+    return torch.div(a, _largest_code(a)) * g
+
+
+def _scale_quotient_over_decode(v: Values, ops: Operations) -> torch.Tensor:
+    del ops
+    a, p = v["block_amax"], v["global_decode_scale"]
+    return torch.div(torch.div(a, _largest_code(a)), p)
+
+
+def _clamp_scale(least: float) -> Callable[[Values, Operations], torch.Tensor]:
+    def clamp(v: Values, ops: Operations) -> torch.Tensor:
+        del ops
+        return v["unclamped_scale"].clamp(least, NVFP4.scale.max)
+
+    return clamp
+
+
+def _encode_scale(v: Values, ops: Operations) -> torch.Tensor:
+    del ops
+    return encode_ue4m3(v["scale"])
+
+
+def _decode_scale(v: Values, ops: Operations) -> torch.Tensor:
+    del ops
+    return decode_ue4m3(v["block_scale"])
+
+
+def _reciprocal_of_product(v: Values, ops: Operations) -> torch.Tensor:
+    return ops.reciprocal(v["decoded_scale"] * ops.reciprocal(v["global_encode_scale"]))
+
+
+def _multiplier_unless_scale_zero(v: Values, ops: Operations) -> torch.Tensor:
+    return torch.where(v["decoded_scale"] == 0, 0.0, _reciprocal_of_product(v, ops))
+
+
+def _multiplier_unless_amax_zero(v: Values, ops: Operations) -> torch.Tensor:
+    return torch.where(v["block_amax"] == 0, 0.0, _reciprocal_of_product(v, ops))
+
+
+def _multiplier_ieee_bounded(v: Values, ops: Operations) -> torch.Tensor:
+    del ops
+    product = v["decoded_scale"] * _inverse(v["global_encode_scale"])
+    return _inverse(product).clamp(max=FLOAT32_MAX)
+
+
+def _multiplier_encode_times_reciprocal(v: Values, ops: Operations) -> torch.Tensor:
+    return (v["global_encode_scale"] * ops.reciprocal(v["decoded_scale"])).clamp(max=FLOAT32_MAX)
+
+
+def _multiplier_encode_over_scale(v: Values, ops: Operations) -> torch.Tensor:
+    del ops
+    return torch.div(v["global_encode_scale"], v["decoded_scale"])
+
+
+def _multiplier_inverse_decode_over_scale(v: Values, ops: Operations) -> torch.Tensor:
+    del ops
+    return torch.div(_inverse(v["global_decode_scale"]), v["decoded_scale"])
+
+
+# --- the recipes -----------------------------------------------------------------------------------------------
+
+_TO_BYTE = (
+    Step("block_scale", "e4m3(scale)", _encode_scale),
+    Step("decoded_scale", "float32(block_scale)", _decode_scale),
+)
+
+VLLM = Recipe(
+    name="vllm",
+    source="vLLM csrc/.../fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4; the same in QuTLASS and FlashInfer CuTe-DSL",
+    global_scale="global_encode_scale",
+    drops_nan=True,
+    steps=(
+        Step("scale", "g * (a * rcp(6))", _scale_amax_first),
+        *_TO_BYTE,
+        Step("multiplier", "SF == 0 ? 0 : rcp(SF * rcp(g))", _multiplier_unless_scale_zero),
+    ),
+)
+
+TENSORRT_LLM = Recipe(
+    name="tensorrt_llm",
+    source="TensorRT-LLM quantization.cuh cvt_warp_fp16_to_fp4; FlashInfer's default CUDA back end",
+    global_scale="global_encode_scale",
+    drops_nan=True,
+    steps=(
+        Step("scale", "g * (a * rcp(6))", _scale_amax_first),
+        *_TO_BYTE,
+        Step("multiplier", "a == 0 ? 0 : rcp(SF * rcp(g))", _multiplier_unless_amax_zero),
+    ),
+)
+
+TRANSFORMER_ENGINE = Recipe(
+    name="transformer_engine",
+    source="TransformerEngine core_nvfp4.cuh (CUDA kernels, default mathematics)",
+    global_scale="global_encode_scale",
+    drops_nan=True,
+    steps=(
+        Step("scale", "a * (g * (1/6))", _scale_global_first),
+        *_TO_BYTE,
+        Step("multiplier", "min(1 / (SF * (1/g)), FLT_MAX)", _multiplier_ieee_bounded),
+    ),
+)
+
+CUTLASS = Recipe(
+    name="cutlass",
+    source="CUTLASS SM100 block-scale-factor epilogue (Sm100BlockScaleFactorRowStore)",
+    global_scale="global_encode_scale",
+    drops_nan=False,
+    steps=(
+        Step("scale", "a * (g * rcp(6))", _scale_global_first_approximate),
+        *_TO_BYTE,
+        Step("multiplier", "min(g * rcp(SF), FLT_MAX)", _multiplier_encode_times_reciprocal),
+    ),
+)
+
+TORCHAO = Recipe(
+    name="torchao",
+    source="torchao nvfp4_tensor.py nvfp4_quantize with a per-tensor scale",
+    global_scale="global_decode_scale",
+    drops_nan=False,
+    steps=(
+        Step("unclamped_scale", "(a / 6) / p", _scale_quotient_over_decode),
+        Step("scale", "clamp(unclamped_scale, 2^-6, 448)", _clamp_scale(NVFP4.scale.min_normal)),
+        *_TO_BYTE,
+        Step("multiplier", "(1/p) / SF", _multiplier_inverse_decode_over_scale),
+    ),
+    domain="finite inputs; torchao's own element cast gives a NaN the code 3 or 11",
+)
+
+MSLK_LEAST_SCALE = 2.0**-16
+"""MSLK's lower clamp, which itself rounds to scale byte 0."""
+
+MSLK = Recipe(
+    name="mslk",
+    source="MSLK Triton quantize (torchao use_triton_kernel), default precise mode",
+    global_scale="global_encode_scale",
+    drops_nan=False,
+    steps=(
+        Step("unclamped_scale", "(a / 6) * g", _scale_quotient_times_encode),
+        Step("scale", "clamp(unclamped_scale, 2^-16, 448)", _clamp_scale(MSLK_LEAST_SCALE)),
+        *_TO_BYTE,
+        Step("multiplier", "g / SF", _multiplier_encode_over_scale),
+    ),
+)
+
+RECIPES: dict[str, Recipe] = {
+    recipe.name: recipe for recipe in (VLLM, TENSORRT_LLM, TRANSFORMER_ENGINE, CUTLASS, TORCHAO, MSLK)
+}
+"""Every recipe by name."""
+
+
+def recipe_named(recipe: Recipe | str) -> Recipe:
+    """Return a recipe by its name; a `Recipe` is returned as it is.
+
+    Raises:
+        ValueError: unknown name.
+    """
+    if isinstance(recipe, Recipe):
+        return recipe
+    if recipe not in RECIPES:
+        raise ValueError(f"recipe must be one of {', '.join(RECIPES)}, got {recipe!r}")
+    return RECIPES[recipe]
