@@ -9,6 +9,7 @@ import pytest
 
 from nvfp4_moe.cli.main import COMMANDS
 from nvfp4_moe.reference.padding import FORMULAS
+from nvfp4_moe.verification.claims import CLAIMS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "paper_notes.md")
@@ -110,6 +111,11 @@ def test_readme_lists_every_command() -> None:
 def test_ledger_states_each_formula_as_coded(name: str) -> None:
     """The ledger's table of formulas is the registry's: same name, same rule."""
     assert f"| `{name}` | `{FORMULAS[name].rule}` |" in read("paper_notes.md")
+
+
+@pytest.mark.parametrize("claim_id", CLAIMS)
+def test_ledger_names_each_claim(claim_id: str) -> None:
+    assert f"`{claim_id}`" in read("paper_notes.md")
 
 
 class TestCheckItself:
