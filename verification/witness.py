@@ -1,0 +1,181 @@
+"""Counterexamples on disk: saved so that they cannot be half-written, read back without trust, run again.
+
+A saved file is the witness of one refuted claim, with `found_by` (claim, method, required, subject) added. `replay
+FILE` also takes the JSON of a whole `verify` run: every refuted claim in it is run again. `KINDS` says which module
+knows a witness kind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from nvfp4_moe.verification.bound_witness import Replay
+from nvfp4_moe.verification.result import SCHEMA_VERSION, ClaimResult, Verdict, Witness
+
+KINDS: dict[str, str] = {"bound": "nvfp4_moe.verification.bound_witness"}
+"""Module of each witness kind, loaded when one is replayed; it has `replay(document) -> Replay`."""
+
+LARGEST_FILE = 64 << 20
+"""Bytes; larger files are refused before they are read."""
+
+_CLAIM_ID = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
+_DIGEST_CHARACTERS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """A witness from a file."""
+
+    claim: str | None
+    required: bool
+    witness: Witness | None
+    """None: the claim was refuted without one."""
+    subject: str | None = None
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write `text` under a temporary name in the same folder, then rename: readers see all of it or nothing.
+
+    Raises:
+        OSError: the folder is missing or not writable.
+    """
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def save_counterexample(folder: Path, claim: ClaimResult) -> Path:
+    """Save the witness of a refuted claim and return its path; the same witness gets the same name.
+
+    Raises:
+        ValueError: the claim has no witness, or its id is no dotted name.
+        OSError: the folder cannot be made or written.
+    """
+    if claim.witness is None:
+        raise ValueError(f"claim {claim.id} has no witness to save")
+    if not _CLAIM_ID.fullmatch(claim.id):
+        raise ValueError(f"a claim id is a dotted name, got {claim.id!r}")
+    found_by: dict[str, Any] = {"claim": claim.id, "method": str(claim.method), "required": claim.required}
+    if claim.subject is not None:
+        found_by["subject"] = claim.subject
+    text = json.dumps(dict(claim.witness) | {"found_by": found_by}, allow_nan=False) + "\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{claim.id}-{claim.method}-{digest}.json"
+    write_atomically(path, text)
+    return path
+
+
+def load_counterexamples(path: Path) -> list[Counterexample]:
+    """Return the counterexample of a saved file, or those of the JSON of a `verify` run: its refuted claims.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError, TypeError: too large, not JSON, or neither of the two; the text names the file and the fault.
+    """
+    document = _read(path)
+    try:
+        if "claims" in document:
+            return _of_run(document)
+        if "kind" in document:
+            found_by = document.get("found_by", {})
+            if not isinstance(found_by, dict):
+                raise TypeError(f"'found_by' must be an object, got {found_by!r:.60}")
+            return [_counterexample(found_by, document)]
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{path}: {error}") from error
+    raise ValueError(
+        f"{path}: neither a saved counterexample (key 'kind') nor the JSON of a verify run (key 'claims')"
+    )
+
+
+def replay(witness: Witness) -> Replay:
+    """Run a witness again.
+
+    Raises:
+        ValueError, TypeError: an unknown kind, or a witness that its kind does not accept.
+    """
+    kind = witness.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"a witness's kind must be one of {', '.join(KINDS)}, got {kind!r:.60}")
+    module = importlib.import_module(KINDS[kind])
+    run: Callable[[Witness], Replay] = module.replay
+    return run(witness)
+
+
+def _counterexample(found_by: Mapping[str, Any], witness: Any) -> Counterexample:
+    if witness is not None and not isinstance(witness, dict):
+        raise TypeError(f"'witness' must be an object, got {witness!r:.60}")
+    return Counterexample(
+        claim=_optional_text(found_by, "claim"),
+        required=_flag(found_by, "required"),
+        witness=witness,
+        subject=_optional_text(found_by, "subject"),
+    )
+
+
+def _of_run(document: Mapping[str, Any]) -> list[Counterexample]:
+    if document.get("schema") != SCHEMA_VERSION:
+        raise ValueError(
+            f"'schema' of a verify run must be {SCHEMA_VERSION}, got {document.get('schema')!r:.60}"
+        )
+    claims = document["claims"]
+    if not isinstance(claims, list) or not all(isinstance(claim, dict) for claim in claims):
+        raise TypeError("'claims' must be a list of objects")
+    found = []
+    for place, claim in enumerate(claims):
+        if claim.get("verdict") not in tuple(Verdict):
+            raise ValueError(f"claims[{place}]: 'verdict' must be one of {', '.join(Verdict)}")
+        if claim["verdict"] == Verdict.REFUTED:
+            found.append(_counterexample(claim | {"claim": claim.get("id")}, claim.get("witness")))
+    return found
+
+
+def _optional_text(document: Mapping[str, Any], name: str) -> str | None:
+    value = document.get(name)
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name!r} must be text, got {value!r:.60}")
+    return value
+
+
+def _flag(document: Mapping[str, Any], name: str) -> bool:
+    value = document.get(name, True)
+    if not isinstance(value, bool):
+        raise TypeError(f"{name!r} must be true or false, got {value!r:.60}")
+    return value
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with path.open("rb") as stream:
+        data = stream.read(LARGEST_FILE + 1)
+    if len(data) > LARGEST_FILE:
+        raise ValueError(f"{path}: more than {LARGEST_FILE >> 20} MiB, no counterexample is that large")
+    try:
+        document = json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        raise ValueError(f"{path}: not JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise TypeError(f"{path}: must be a JSON object, got {type(document).__name__}")
+    return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
