@@ -37,7 +37,7 @@ from nvfp4_moe.reference.layouts import (
     to_layout,
     unswizzle_padded,
 )
-from nvfp4_moe.reference.padding import TILE, round_up
+from nvfp4_moe.reference.padding import TILE, check_size, round_up
 
 
 def packed_blockscale_offsets(expert_offsets: Tensor, *, tile: int = TILE) -> Tensor:
@@ -54,9 +54,8 @@ def packed_blockscale_offsets(expert_offsets: Tensor, *, tile: int = TILE) -> Te
         TypeError, ValueError: offsets of another dtype or shape, not starting at 0, or descending; `tile` below 1; an
             offset that int32 cannot hold.
     """
-    if tile < 1:
-        raise ValueError(f"tile must be at least 1, got {tile}")
-    _checked_offsets("expert_offsets", expert_offsets)
+    fits_int32("tile", check_size("tile", tile, at_least=1))
+    fits_int32("expert_offsets[E]", _checked_offsets("expert_offsets", expert_offsets)[-1])
     counts = expert_offsets.to(torch.int64).diff()
     offsets = torch.zeros(expert_offsets.shape, dtype=torch.int64, device=expert_offsets.device)
     torch.cumsum((counts + (tile - 1)) // tile * tile, 0, out=offsets[1:])

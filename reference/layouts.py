@@ -31,9 +31,10 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.padding import round_up
 
-BLOCK_SIZE = 16
+BLOCK_SIZE = NVFP4.block_size
 """Elements that share one scale byte."""
 
 

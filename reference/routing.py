@@ -83,9 +83,8 @@ def route(
             that int32 cannot hold.
     """
     check_topk_ids(topk_ids, num_experts)
-    first_gemm_n = fits_int32(
-        "n" if not is_gated else "2n", check_size("n", n, at_least=1) * (2 if is_gated else 1)
-    )
+    check_size("n", n, at_least=1)
+    first_gemm_n = fits_int32("columns of the first GEMM", 2 * n if is_gated else n)
     hidden = fits_int32("k", check_size("k", k, at_least=1))
     check_size("tile", tile, at_least=1)
     slots = fits_int32("tokens * topk", topk_ids.numel())
