@@ -1,11 +1,11 @@
-"""Guarded host memory: every tensor ends before an inaccessible page, with canary bytes on both sides.
+"""Guarded memory: every tensor ends before an inaccessible page, with canary bytes on both sides.
 
 One mapping holds one tensor::
 
     | no access | canary ... | tensor | canary (slack) | no access |
 
 The tensor starts at the highest address that keeps its alignment, so a read or write past the declared slack faults
-at once (SIGSEGV in the child that runs the subject); anything that lands in the canary is found by `Guarded.broken`.
+at once (SIGSEGV on the CPU, an illegal address on the GPU; the subject runs in a child); anything that lands in the canary is found by `Guarded.broken`.
 Mappings are kept and reused: making pages costs more than the subject's own work on small cases.
 """
 
@@ -16,8 +16,11 @@ import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Protocol
 
 import torch
+
+from nvfp4_moe.reference.padding import round_up
 
 PAGE = mmap.PAGESIZE
 _PROT_NONE, _PROT_READ_WRITE = 0, 3
@@ -29,10 +32,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *([ctypes.c_int] * 3), ctypes.c_long]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
-class _Mapping:
+class _HostMapping:
     """Pages between two inaccessible ones."""
 
     def __init__(self, usable: int) -> None:
@@ -47,8 +49,13 @@ class _Mapping:
             raise MemoryError(f"cannot open {usable} bytes of guarded memory (errno {ctypes.get_errno()})")
         self.bytes = torch.frombuffer((ctypes.c_uint8 * usable).from_address(self.start), dtype=torch.uint8)
 
-    def release(self) -> None:
-        _libc.munmap(self._base, self._size)
+
+class Mapping(Protocol):
+    """Memory whose end is followed by an inaccessible page."""
+
+    usable: int
+    bytes: torch.Tensor
+    """uint8 (usable,) view of the whole mapping."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,32 +64,32 @@ class Guarded:
 
     name: str
     tensor: torch.Tensor
-    mapping: _Mapping
+    mapping: Mapping
     first: int
     """Offset of the tensor's first byte in the mapping."""
     size: int
     """Bytes of the tensor."""
     canary: int
 
-    def broken(self) -> int | None:
-        """Return the first changed canary byte as an offset from the tensor's start, or None.
+    def bytes(self) -> torch.Tensor:
+        """Return the tensor's own bytes, uint8 (size,)."""
+        return self.mapping.bytes[self.first : self.first + self.size]
 
-        Negative: before the tensor; at or above `size`: behind it.
+    def broken(self) -> int | None:
+        """Return a changed canary byte as an offset from the tensor's start, or None.
+
+        Negative: the nearest before the tensor; at or above `size`: the nearest behind it.
         """
         memory = self.mapping.bytes
-        for start, stop in ((0, self.first), (self.first + self.size, self.mapping.usable)):
-            changed = (memory[start:stop] != self.canary).nonzero()
-            if changed.numel():
-                return int(changed[0 if start else -1]) + start - self.first
-        return None
+        before = (memory[: self.first] != self.canary).nonzero()
+        if before.numel():
+            return int(before[-1]) - self.first
+        behind = (memory[self.first + self.size :] != self.canary).nonzero()
+        return self.size + int(behind[0]) if behind.numel() else None
 
 
-class HostArena:
-    """Hands out guarded tensors and takes their mappings back after each case."""
-
-    def __init__(self) -> None:
-        self._free: dict[int, list[_Mapping]] = {}
-        self._live: list[Guarded] = []
+class Arena(Protocol):
+    """Hands out guarded tensors on one device and takes their mappings back after each run."""
 
     def tensor(
         self,
@@ -93,6 +100,50 @@ class HostArena:
         alignment: int,
         slack: int = 0,
         lower: int = 0,
+        offset: int = 0,
+        canary: int = 0xC5,
+    ) -> Guarded:
+        """Return a guarded tensor; its own bytes are whatever the mapping held before."""
+
+    def synchronize(self) -> None:
+        """Wait for the device; raises RuntimeError if it faulted."""
+
+    def broken(self) -> tuple[Guarded, int] | None:
+        """Return the first live tensor with a changed canary and the byte's offset, or None."""
+
+    def reset(self) -> None:
+        """Take every tensor back; the caller must use none of them any more."""
+
+
+class MappingArena:
+    """An `Arena` over any kind of mapping; a subclass says how pages are made."""
+
+    def __init__(self, page: int) -> None:
+        self._page = page
+        self._free: dict[int, list[Mapping]] = {}
+        self._live: list[Guarded] = []
+
+    def make_mapping(self, usable: int) -> Mapping:
+        """Return a fresh mapping of `usable` bytes, a whole number of pages."""
+        raise NotImplementedError
+
+    def address(self, mapping: Mapping) -> int:
+        """Return the address of the mapping's first byte."""
+        raise NotImplementedError
+
+    def synchronize(self) -> None:
+        """Wait for the device; the host has nothing to wait for."""
+
+    def tensor(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: torch.dtype,
+        *,
+        alignment: int,
+        slack: int = 0,
+        lower: int = 0,
+        offset: int = 0,
         canary: int = 0xC5,
     ) -> Guarded:
         """Return a guarded tensor; its own bytes are whatever the mapping held before.
@@ -104,14 +155,16 @@ class HostArena:
             alignment: bytes, a power of two.
             slack: bytes behind the tensor that may be read.
             lower: whole alignments to move the start down, to vary what lies behind the tensor.
+            offset: bytes, a power of two or 0: the address is this much off a multiple of twice the offset.
             canary: byte around the tensor.
         """
         size = prod(shape) * dtype.itemsize
-        room = size + slack + (lower + 1) * alignment + _FRONT
-        usable = -(-room // PAGE) * PAGE
+        grid = max(alignment, 2 * offset)
+        usable = round_up(size + slack + (lower + 2) * grid + _FRONT, self._page)
         mapping = self._take(usable)
-        end = mapping.start + usable - slack - size - lower * alignment
-        first = end - end % alignment - mapping.start
+        base = self.address(mapping)
+        end = base + usable - slack - size - lower * grid - offset
+        first = end - end % grid + offset - base
         memory = mapping.bytes
         memory[:first] = canary
         memory[first + size :] = canary
@@ -129,11 +182,25 @@ class HostArena:
         return None
 
     def reset(self) -> None:
-        """Take every tensor back; the caller must hold none of them any more."""
+        """Take every tensor back; the caller must use none of them any more."""
         for guarded in self._live:
             self._free.setdefault(guarded.mapping.usable, []).append(guarded.mapping)
         self._live.clear()
 
-    def _take(self, usable: int) -> _Mapping:
+    def _take(self, usable: int) -> Mapping:
         free = self._free.get(usable)
-        return free.pop() if free else _Mapping(usable)
+        return free.pop() if free else self.make_mapping(usable)
+
+
+class HostArena(MappingArena):
+    """Guarded memory of the CPU: an access past the end is a SIGSEGV."""
+
+    def __init__(self) -> None:
+        super().__init__(PAGE)
+
+    def make_mapping(self, usable: int) -> Mapping:
+        return _HostMapping(usable)
+
+    def address(self, mapping: Mapping) -> int:
+        assert isinstance(mapping, _HostMapping)
+        return mapping.start

@@ -1,0 +1,228 @@
+"""One routing case: `get_cutlass_moe_mm_data` three times over outputs with different stale contents, judged entry by entry.
+
+Under row order "stable" every entry must equal the golden model's. Under "any" the offsets and sizes must, and the two
+permutations are judged by what they mean: output_permutation is a bijection from the routed slots to the rows, each
+row lies in its expert's range, and input_permutation names the token of the slot that has the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from nvfp4_moe.reference.routing import Routing, route
+from nvfp4_moe.verification.conformance.cases import RoutingCase
+from nvfp4_moe.verification.conformance.contract import Contract
+from nvfp4_moe.verification.conformance.fault import Fault
+from nvfp4_moe.verification.conformance.memory import Arena, Guarded
+from nvfp4_moe.verification.conformance.quant_check import (
+    CANARIES,
+    REFUSALS,
+    Refused,
+    changed_inputs,
+    memory_faults,
+)
+from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.counter import below, words
+from nvfp4_moe.verification.result import Finding
+
+OUTPUTS = (
+    "expert_offsets",
+    "problem_sizes1",
+    "problem_sizes2",
+    "input_permutation",
+    "output_permutation",
+    "blockscale_offsets",
+)
+_FILLS = (0x00000000, -1, 3)
+"""What the index outputs hold before each run: zero, wild, and an in-range decoy."""
+
+
+def make_topk_ids(case: RoutingCase) -> torch.Tensor:
+    """Return the ids of a case, (tokens, topk), of its dtype."""
+    slots = case.tokens * case.topk
+    raw = words(case.seed, f"routing.{case.ids}", case.index << 32, slots)
+    experts = case.num_experts
+    uniform = below(raw, experts)
+    slot = torch.arange(slots)
+    families = {
+        "uniform": lambda: uniform,
+        "one_expert": lambda: torch.full((slots,), case.index % experts),
+        "cyclic": lambda: (slot * 7 + case.index) % experts,
+        "duplicates": lambda: uniform[slot // case.topk * case.topk],
+        "negative": lambda: torch.where(below(raw, 3, half=0) == 0, -1, uniform),
+        "all_negative": lambda: torch.full((slots,), -1),
+        "last_expert": lambda: torch.where(below(raw, 2, half=0) == 0, experts - 1, uniform),
+    }
+    ids = families[case.ids]().to(torch.int64)
+    return ids.view(case.tokens, case.topk).to(torch.int32 if case.id_dtype == "int32" else torch.int64)
+
+
+def true_routing(case: RoutingCase) -> Routing:
+    """Return the golden model's metadata of a case."""
+    return route(make_topk_ids(case), case.num_experts, n=case.n, k=case.k, is_gated=case.is_gated)
+
+
+def in_domain(case: RoutingCase, contract: Contract) -> bool:
+    """Return whether the contract lets the case occur at all."""
+    negative = case.ids in ("negative", "all_negative")
+    too_many = contract.max_experts is not None and case.num_experts > contract.max_experts
+    return not too_many and not (negative and contract.negative_ids == "unsupported")
+
+
+def check_routing(subject: Subject, case: RoutingCase, arena: Arena) -> list[Fault]:
+    """Run a case and return what it breaks, worst first.
+
+    Raises:
+        Refused: the subject raised one of `REFUSALS`.
+    """
+    ids = make_topk_ids(case)
+    faults: list[Fault] = []
+    runs: list[dict[str, torch.Tensor]] = []
+    for turn in range(len(_FILLS)):
+        try:
+            runs.append(_run(subject, case, ids, arena, turn, faults))
+        finally:
+            arena.reset()
+        if any(fault.finding is Finding.MEMORY for fault in faults):
+            return faults
+    true = true_routing(case)
+    faults += _judge(case, runs, true, subject.contract)
+    return sorted(faults, key=lambda fault: list(Finding).index(fault.finding))
+
+
+def _run(
+    subject: Subject, case: RoutingCase, ids: torch.Tensor, arena: Arena, turn: int, faults: list[Fault]
+) -> dict[str, torch.Tensor]:
+    contract = subject.contract
+
+    def place(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Guarded:
+        return arena.tensor(
+            name,
+            shape,
+            dtype,
+            alignment=contract.alignment_of(name),
+            slack=contract.readable_slack.get(name, 0),
+            lower=turn % 2,
+            canary=CANARIES[turn],
+        )
+
+    slots, experts = ids.numel(), case.num_experts
+    shapes: dict[str, tuple[int, ...]] = {
+        "expert_offsets": (experts + 1,),
+        "problem_sizes1": (experts, 3),
+        "problem_sizes2": (experts, 3),
+        "input_permutation": (slots,),
+        "output_permutation": (slots,),
+        "blockscale_offsets": (experts + 1,),
+    }
+    given = place("topk_ids", tuple(ids.shape), ids.dtype)
+    given.tensor.copy_(ids)
+    outputs = {name: place(name, shape, torch.int32) for name, shape in shapes.items()}
+    for guarded in outputs.values():
+        guarded.tensor.fill_(_FILLS[turn])
+    before = [given.bytes().clone()]
+    o = {name: guarded.tensor for name, guarded in outputs.items()}
+    try:
+        subject.operations["get_cutlass_moe_mm_data"](
+            given.tensor,
+            o["expert_offsets"],
+            o["problem_sizes1"],
+            o["problem_sizes2"],
+            o["input_permutation"],
+            o["output_permutation"],
+            case.num_experts,
+            case.n,
+            case.k,
+            o["blockscale_offsets"],
+            case.is_gated,
+        )
+        arena.synchronize()
+    except REFUSALS as error:
+        raise Refused(f"{type(error).__name__}: {error}") from error
+    faults += memory_faults(arena)
+    faults += changed_inputs([given], before, contract)
+    return {name: guarded.tensor.cpu().clone() for name, guarded in outputs.items()}
+
+
+def _judge(
+    case: RoutingCase, runs: list[dict[str, torch.Tensor]], true: Routing, contract: Contract
+) -> Iterator[Fault]:
+    exact = OUTPUTS if contract.row_order == "stable" else (*OUTPUTS[:3], OUTPUTS[5])
+    for name in exact:
+        yield from _judge_exact(case, name, runs, getattr(true, name))
+    if contract.row_order == "any":
+        for run in runs:
+            yield from _judge_any_order(case, run, true)
+
+
+def _judge_exact(
+    case: RoutingCase, name: str, runs: list[dict[str, torch.Tensor]], true: torch.Tensor
+) -> Iterator[Fault]:
+    values = [run[name].reshape(-1) for run in runs]
+    unwritten = torch.stack([value == fill for value, fill in zip(values, _FILLS, strict=True)]).all(0)
+    tail = name == "input_permutation"
+    for check, wrong in (
+        ("coverage", unwritten),
+        ("golden", (torch.stack(values) != true.reshape(-1)).any(0) & ~unwritten),
+    ):
+        at = wrong.nonzero()
+        if not at.numel():
+            continue
+        index = int(at[0])
+        given = next((v for v in values if int(v[index]) != int(true.reshape(-1)[index])), values[0])
+        where = {"output": name, "index": index, "subject": int(given[index]), "true": int(true.reshape(-1)[index])}
+        behind = tail and index >= int((make_topk_ids(case) >= 0).sum())
+        what = "never written" if check == "coverage" else "wrong"
+        text = (
+            f"{name}[{_position(case, name, index)}] {what}: subject {where['subject']}, true {where['true']}"
+            f" (first of {at.numel():,})"
+        )
+        yield Fault(
+            check=check, finding=Finding.CONTRACT if behind else Finding.BYTES, text=text, where=where
+        )
+
+
+def _position(case: RoutingCase, name: str, index: int) -> str:
+    if name.startswith("problem_sizes"):
+        return f"expert {index // 3}, {'MNK'[index % 3]}"
+    if name == "output_permutation":
+        return f"{index}: token {index // case.topk}, slot {index % case.topk}"
+    return str(index)
+
+
+def _judge_any_order(case: RoutingCase, run: dict[str, torch.Tensor], true: Routing) -> Iterator[Fault]:
+    """Judge the permutations by their meaning; `true` gives only the ranges, which are the same in any order."""
+    ids = make_topk_ids(case).reshape(-1).to(torch.int64)
+    row_of_slot = run["output_permutation"].to(torch.int64)
+    token_of_row = run["input_permutation"].to(torch.int64)
+    offsets = true.expert_offsets.to(torch.int64)
+    routed = ids >= 0
+    rows, experts = row_of_slot[routed], ids[routed]
+    slot = torch.arange(len(ids))[routed]
+    inside = (rows >= offsets[experts]) & (rows < offsets[experts + 1])
+    problems = [("lies outside its expert's rows", ~inside)]
+    if bool(inside.all()):
+        _, first = torch.unique(rows, return_inverse=True)
+        problems.append(("is given to two slots", torch.bincount(first)[first] > 1 if len(first) else ~inside))
+        problems.append(("holds another token", token_of_row[rows] != slot // case.topk))
+    for what, wrong in problems:
+        at = wrong.nonzero()
+        if at.numel():
+            index = int(at[0])
+            text = (
+                f"row {int(rows[index])} of slot {int(slot[index])} (token {int(slot[index]) // case.topk}, expert"
+                f" {int(experts[index])}) {what} (first of {at.numel():,})"
+            )
+            where = {"output": "output_permutation", "index": int(slot[index]), "subject": int(rows[index])}
+            yield Fault(check="golden", finding=Finding.BYTES, text=text, where=where)
+            return
+    skipped = row_of_slot[~routed] != offsets[-1]
+    if bool(skipped.any()):
+        yield Fault(
+            check="golden",
+            finding=Finding.CONTRACT,
+            text=f"output_permutation of an id -1 is not expert_offsets[E] = {int(offsets[-1])}",
+            where={"output": "output_permutation"},
+        )
