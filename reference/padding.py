@@ -305,7 +305,9 @@ FORMULAS: dict[str, Formula] = {formula.name: formula for formula in _ALL}
 """Every sizing formula by its registry name; `verify --bound`, `bound` and the sizing policies all read this."""
 
 
-def expert_starts(tokens_per_expert: Sequence[int], *, placement: str = "packed", tile: int = TILE) -> list[int]:
+def expert_starts(
+    tokens_per_expert: Sequence[int], *, placement: str = "packed", tile: int = TILE
+) -> list[int]:
     """Return the first scale row of each expert, and behind the last the end of the last region: E+1 ints.
 
     Args:
