@@ -204,7 +204,7 @@ def summary_lines(report: TraceReport) -> list[str]:
     meta = report.meta
     lines = [
         f"{meta.path}: {meta.model or 'unnamed model'}, {meta.num_experts} experts, topk {meta.topk}, "
-        f"layers {_layers(report.layers)}",
+        f"{_layers(report.layers)}",
         _batching(report),
         f"real passes: {_group(report.real)}",
         f"profiling passes (every token takes the same experts): {_group(report.profiling)}",
@@ -241,9 +241,11 @@ def _batching(report: TraceReport) -> str:
 
 
 def _layers(layers: Sequence[int]) -> str:
+    if len(layers) <= 1:
+        return f"layer {layers[0]}" if layers else "no layer"
     if len(layers) <= 8:
-        return ", ".join(map(str, layers)) or "none"
-    return f"{layers[0]} to {layers[-1]} ({len(layers)})"
+        return f"layers {', '.join(map(str, layers))}"
+    return f"{len(layers)} layers from {layers[0]} to {layers[-1]}"
 
 
 def _group(group: Group) -> str:
