@@ -28,7 +28,9 @@ class Fault:
         return {"check": self.check, "finding": str(self.finding), "text": self.text, "where": self.where}
 
 
-def first_difference(subject: torch.Tensor, true: torch.Tensor, judged: torch.Tensor) -> tuple[int, int] | None:
+def first_difference(
+    subject: torch.Tensor, true: torch.Tensor, judged: torch.Tensor
+) -> tuple[int, int] | None:
     """Return (flat index of the first judged byte that differs, how many differ), or None.
 
     Args:

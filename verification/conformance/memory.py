@@ -44,7 +44,7 @@ class _HostMapping:
         if base is None or base == ctypes.c_void_p(-1).value:
             raise MemoryError(f"cannot map {self._size} bytes of guarded memory (errno {ctypes.get_errno()})")
         self._base = base
-        self.start = base + PAGE
+        self.start: int = base + PAGE
         if _libc.mprotect(self.start, usable, _PROT_READ_WRITE) != 0:
             raise MemoryError(f"cannot open {usable} bytes of guarded memory (errno {ctypes.get_errno()})")
         self.bytes = torch.frombuffer((ctypes.c_uint8 * usable).from_address(self.start), dtype=torch.uint8)

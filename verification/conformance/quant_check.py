@@ -229,7 +229,7 @@ def _judge_buffer(
     if found:
         padding = bool(name == "output_scale" and kinds.reshape(-1)[found[0]] != int(Kind.VALID))
         yield fault("coverage", Finding.CONTRACT if padding else Finding.BYTES, 0, found, "never written")
-    for run, (now, fill) in enumerate(zip(written, fills, strict=True)):
+    for run, now in enumerate(written):
         found = first_difference(now, true, judged & ~unwritten)
         if found:
             differs = first_difference(now, written[0], judged & ~unwritten) if run else None
@@ -249,7 +249,9 @@ def _class(name: str, kinds: torch.Tensor, byte: int) -> Finding:
     return Finding.CONTRACT if padding else Finding.BYTES
 
 
-def _where(case: QuantCase, inputs: QuantInputs, name: str, byte: int, kinds: torch.Tensor) -> dict[str, int | str]:
+def _where(
+    case: QuantCase, inputs: QuantInputs, name: str, byte: int, kinds: torch.Tensor
+) -> dict[str, int | str]:
     if name == "output_scale":
         expert, row, column = scale_position(case, inputs, byte)
         kind = Kind(int(kinds.reshape(-1)[byte])).name.lower()
@@ -258,4 +260,3 @@ def _where(case: QuantCase, inputs: QuantInputs, name: str, byte: int, kinds: to
     expert = int(torch.searchsorted(inputs.expert_offsets, row, right=True)) - 1
     first = int(inputs.expert_offsets[min(expert, len(case.tokens_per_expert))])
     return {"byte": byte, "expert": expert, "row": row - first, "column": 2 * half}
-

@@ -172,7 +172,12 @@ def _judge_exact(
             continue
         index = int(at[0])
         given = next((v for v in values if int(v[index]) != int(true.reshape(-1)[index])), values[0])
-        where = {"output": name, "index": index, "subject": int(given[index]), "true": int(true.reshape(-1)[index])}
+        where = {
+            "output": name,
+            "index": index,
+            "subject": int(given[index]),
+            "true": int(true.reshape(-1)[index]),
+        }
         behind = tail and index >= int((make_topk_ids(case) >= 0).sum())
         what = "never written" if check == "coverage" else "wrong"
         text = (
@@ -205,7 +210,9 @@ def _judge_any_order(case: RoutingCase, run: dict[str, torch.Tensor], true: Rout
     problems = [("lies outside its expert's rows", ~inside)]
     if bool(inside.all()):
         _, first = torch.unique(rows, return_inverse=True)
-        problems.append(("is given to two slots", torch.bincount(first)[first] > 1 if len(first) else ~inside))
+        problems.append(
+            ("is given to two slots", torch.bincount(first)[first] > 1 if len(first) else ~inside)
+        )
         problems.append(("holds another token", token_of_row[rows] != slot // case.topk))
     for what, wrong in problems:
         at = wrong.nonzero()

@@ -86,7 +86,9 @@ def _ties(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Te
 def _normal_pattern(value: torch.Tensor, exponent_of_one: torch.Tensor, dtype: str) -> torch.Tensor:
     """Return the pattern of value * 2^(exponent_of_one - bias) for positive integers below 2^8 with few bits."""
     mantissa = _MANTISSA_BITS[dtype]
-    log = sum((value >= (1 << bit)).to(torch.int64) for bit in range(1, 9))
+    log = torch.zeros_like(value)
+    for bit in range(1, 9):
+        log += value >= (1 << bit)
     fraction = torch.where(log <= mantissa, value << (mantissa - log).clamp_(min=0), value >> 1)
     return ((exponent_of_one + log) << mantissa) | (fraction & ((1 << mantissa) - 1))
 
