@@ -1,0 +1,15 @@
+; index.no_wrap.first_row_not_before
+; No number m*N + j, j < N, in a row before ceil((limit - (N-1)) / N) reaches the limit.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const columns Int)
+(declare-const first_row Int)
+(declare-const limit Int)
+(declare-const row Int)
+(declare-const column Int)
+(assert (<= 1 columns))
+(assert (and (< (* (- first_row 1) columns) (- limit (- columns 1))) (<= (- limit (- columns 1)) (* first_row columns))))
+(assert (< row first_row))
+(assert (and (<= 0 column) (< column columns)))
+(assert (not (< (+ (* row columns) column) limit)))
+(check-sat)

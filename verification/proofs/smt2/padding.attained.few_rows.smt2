@@ -1,0 +1,15 @@
+; padding.attained.few_rows
+; T < E: T experts with one row each attain the exact form.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const reach Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (< routed experts))
+(assert (and (<= (* reach tile) (+ routed (* (- tile 1) experts))) (< (+ routed (* (- tile 1) experts)) (* (+ reach 1) tile))))
+(assert (not (= (* tile routed) (* tile (ite (<= routed reach) routed reach)))))
+(check-sat)

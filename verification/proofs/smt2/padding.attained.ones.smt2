@@ -1,0 +1,15 @@
+; padding.attained.ones
+; An expert with one row opens one tile: j such experts hold j rows and j tiles, one more j + 1.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const ones Int)
+(declare-const tiles Int)
+(declare-const count_tiles Int)
+(declare-const count Int)
+(assert (<= 1 tile))
+(assert (= ones tiles))
+(assert (and (< (* (- count_tiles 1) tile) count) (<= count (* count_tiles tile))))
+(assert (= count 1))
+(assert (not (= (+ ones count) (+ tiles count_tiles))))
+(check-sat)

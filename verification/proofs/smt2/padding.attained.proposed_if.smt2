@@ -1,0 +1,17 @@
+; padding.attained.proposed_if
+; T + (A-1)*E is attained where T >= E and A divides T-E.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const reach Int)
+(declare-const quotient Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (<= experts routed))
+(assert (and (<= (* reach tile) (+ routed (* (- tile 1) experts))) (< (+ routed (* (- tile 1) experts)) (* (+ reach 1) tile))))
+(assert (= (- routed experts) (* tile quotient)))
+(assert (not (= (* tile (ite (<= routed reach) routed reach)) (+ routed (* (- tile 1) experts)))))
+(check-sat)

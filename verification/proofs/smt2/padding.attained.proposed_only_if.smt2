@@ -1,0 +1,16 @@
+; padding.attained.proposed_only_if
+; For A >= 2 it is attained nowhere else.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const reach Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (<= 2 tile))
+(assert (and (<= (* reach tile) (+ routed (* (- tile 1) experts))) (< (+ routed (* (- tile 1) experts)) (* (+ reach 1) tile))))
+(assert (= (* tile (ite (<= routed reach) routed reach)) (+ routed (* (- tile 1) experts))))
+(assert (not (and (<= experts routed) (= (- routed experts) (* tile (- (ite (<= routed reach) routed reach) experts))))))
+(check-sat)

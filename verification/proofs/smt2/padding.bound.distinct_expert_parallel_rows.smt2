@@ -1,0 +1,17 @@
+; padding.bound.distinct_expert_parallel_rows
+; One more token reaches at most min(k, L) of L local experts, so T <= M*min(k, L) is kept.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tokens Int)
+(declare-const most Int)
+(declare-const topk Int)
+(declare-const experts Int)
+(declare-const routed Int)
+(declare-const chosen Int)
+(assert (<= 0 tokens))
+(assert (= most (ite (<= topk experts) topk experts)))
+(assert (<= routed (* tokens most)))
+(assert (<= chosen topk))
+(assert (<= chosen experts))
+(assert (not (<= (+ routed chosen) (* (+ tokens 1) most))))
+(check-sat)

@@ -1,0 +1,17 @@
+; padding.bound.distinct_one_expert
+; An expert with c <= M rows opens at most ceil(M/A) tiles.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const count Int)
+(declare-const tokens Int)
+(declare-const count_tiles Int)
+(declare-const token_tiles Int)
+(assert (<= 1 tile))
+(assert (<= 0 count))
+(assert (<= count tokens))
+(assert (and (< (* (- count_tiles 1) tile) count) (<= count (* count_tiles tile))))
+(assert (<= 0 tokens))
+(assert (and (< (* (- token_tiles 1) tile) tokens) (<= tokens (* token_tiles tile))))
+(assert (not (<= count_tiles token_tiles)))
+(check-sat)

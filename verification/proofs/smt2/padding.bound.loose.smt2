@@ -1,0 +1,14 @@
+; padding.bound.loose
+; The exact form is at most T + (A-1)*min(T, E).
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const reach Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (and (<= (* reach tile) (+ routed (* (- tile 1) experts))) (< (+ routed (* (- tile 1) experts)) (* (+ reach 1) tile))))
+(assert (not (<= (* tile (ite (<= routed reach) routed reach)) (+ routed (* (- tile 1) (ite (<= routed experts) routed experts))))))
+(check-sat)

@@ -1,0 +1,18 @@
+; padding.bound.step
+; One more expert with c rows and ceil(c/A) tiles keeps the invariant.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const tiles Int)
+(declare-const count Int)
+(declare-const count_tiles Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (and (<= (* tile tiles) (+ routed (* (- tile 1) experts))) (<= tiles routed)))
+(assert (<= 0 count))
+(assert (and (< (* (- count_tiles 1) tile) count) (<= count (* count_tiles tile))))
+(assert (not (and (<= (* tile (+ tiles count_tiles)) (+ (+ routed count) (* (- tile 1) (+ experts 1)))) (<= (+ tiles count_tiles) (+ routed count)))))
+(check-sat)

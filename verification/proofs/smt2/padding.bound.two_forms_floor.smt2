@@ -1,0 +1,15 @@
+; padding.bound.two_forms_floor
+; T >= E: E + floor((T-E)/A) satisfies the definition of floor((T + (A-1)*E) / A).
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const tiles Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (<= experts routed))
+(assert (and (<= (* tiles tile) (- routed experts)) (< (- routed experts) (* (+ tiles 1) tile))))
+(assert (not (and (<= (* (+ experts tiles) tile) (+ routed (* (- tile 1) experts))) (< (+ routed (* (- tile 1) experts)) (* (+ (+ experts tiles) 1) tile)))))
+(check-sat)

@@ -1,0 +1,15 @@
+; padding.coverage.region_is_least
+; No smaller whole number of tiles holds the rows, so an expert without rows has an empty region.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const count Int)
+(declare-const count_tiles Int)
+(declare-const tiles Int)
+(assert (<= 1 tile))
+(assert (<= 0 count))
+(assert (and (< (* (- count_tiles 1) tile) count) (<= count (* count_tiles tile))))
+(assert (<= 0 tiles))
+(assert (<= count (* tile tiles)))
+(assert (not (<= count_tiles tiles)))
+(check-sat)

@@ -1,0 +1,16 @@
+; padding.coverage.rows_in_region
+; Row i < c of an expert lies in [start, start + R(c)), and an expert without rows has no region.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const count Int)
+(declare-const count_tiles Int)
+(declare-const row Int)
+(declare-const slot Int)
+(assert (<= 1 tile))
+(assert (<= 0 count))
+(assert (and (< (* (- count_tiles 1) tile) count) (<= count (* count_tiles tile))))
+(assert (<= 0 row))
+(assert (< row count))
+(assert (not (and (<= (* tile slot) (+ (* tile slot) row)) (< (+ (* tile slot) row) (* tile (+ slot count_tiles))))))
+(check-sat)

@@ -1,0 +1,18 @@
+; padding.monotone.reach_in_experts
+; floor((T + (A-1)*E) / A) does not fall in E.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const more_experts Int)
+(declare-const reach Int)
+(declare-const more_reach Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (<= experts more_experts))
+(assert (and (<= (* reach tile) (+ routed (* (- tile 1) experts))) (< (+ routed (* (- tile 1) experts)) (* (+ reach 1) tile))))
+(assert (and (<= (* more_reach tile) (+ routed (* (- tile 1) more_experts))) (< (+ routed (* (- tile 1) more_experts)) (* (+ more_reach 1) tile))))
+(assert (not (<= reach more_reach)))
+(check-sat)

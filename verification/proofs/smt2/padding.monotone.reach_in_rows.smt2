@@ -1,0 +1,18 @@
+; padding.monotone.reach_in_rows
+; floor((T + (A-1)*E) / A) does not fall in T.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const more_routed Int)
+(declare-const reach Int)
+(declare-const more_reach Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (<= routed more_routed))
+(assert (and (<= (* reach tile) (+ routed (* (- tile 1) experts))) (< (+ routed (* (- tile 1) experts)) (* (+ reach 1) tile))))
+(assert (and (<= (* more_reach tile) (+ more_routed (* (- tile 1) experts))) (< (+ more_routed (* (- tile 1) experts)) (* (+ more_reach 1) tile))))
+(assert (not (<= reach more_reach)))
+(check-sat)

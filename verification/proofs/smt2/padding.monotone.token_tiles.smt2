@@ -1,0 +1,16 @@
+; padding.monotone.token_tiles
+; ceil(M/A) does not fall in M.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const tokens Int)
+(declare-const more_tokens Int)
+(declare-const token_tiles Int)
+(declare-const more_token_tiles Int)
+(assert (<= 1 tile))
+(assert (<= 0 tokens))
+(assert (<= tokens more_tokens))
+(assert (and (< (* (- token_tiles 1) tile) tokens) (<= tokens (* token_tiles tile))))
+(assert (and (< (* (- more_token_tiles 1) tile) more_tokens) (<= more_tokens (* more_token_tiles tile))))
+(assert (not (<= token_tiles more_token_tiles)))
+(check-sat)

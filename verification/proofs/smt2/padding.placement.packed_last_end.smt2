@@ -1,0 +1,16 @@
+; padding.placement.packed_last_end
+; packed: the regions end at S, which is at most the exact form.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const tile Int)
+(declare-const routed Int)
+(declare-const experts Int)
+(declare-const tiles Int)
+(declare-const reach Int)
+(assert (<= 1 tile))
+(assert (<= 0 routed))
+(assert (<= 0 experts))
+(assert (and (<= (* tile tiles) (+ routed (* (- tile 1) experts))) (<= tiles routed)))
+(assert (and (<= (* reach tile) (+ routed (* (- tile 1) experts))) (< (+ routed (* (- tile 1) experts)) (* (+ reach 1) tile))))
+(assert (not (<= (* tile tiles) (* tile (ite (<= routed reach) routed reach)))))
+(check-sat)

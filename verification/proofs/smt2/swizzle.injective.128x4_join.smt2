@@ -1,0 +1,16 @@
+; swizzle.injective.128x4_join
+; 128x4: equal tile and equal row and block inside it mean equal row and block.
+(set-info :status unsat)
+(set-logic QF_LIA)
+(declare-const row Int)
+(declare-const block Int)
+(declare-const other_row Int)
+(declare-const other_block Int)
+(assert (<= 0 row))
+(assert (<= 0 block))
+(assert (<= 0 other_row))
+(assert (<= 0 other_block))
+(assert (and (= (div row 128) (div other_row 128)) (= (div block 4) (div other_block 4))))
+(assert (and (= (mod row 128) (mod other_row 128)) (= (mod block 4) (mod other_block 4))))
+(assert (not (and (= row other_row) (= block other_block))))
+(check-sat)

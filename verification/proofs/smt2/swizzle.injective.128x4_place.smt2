@@ -1,0 +1,15 @@
+; swizzle.injective.128x4_place
+; 128x4: equal bytes inside a tile mean equal row and block inside it.
+(set-info :status unsat)
+(set-logic QF_LIA)
+(declare-const row Int)
+(declare-const block Int)
+(declare-const other_row Int)
+(declare-const other_block Int)
+(assert (<= 0 row))
+(assert (<= 0 block))
+(assert (<= 0 other_row))
+(assert (<= 0 other_block))
+(assert (= (+ (+ (* (mod row 32) 16) (* (div (mod row 128) 32) 4)) (mod block 4)) (+ (+ (* (mod other_row 32) 16) (* (div (mod other_row 128) 32) 4)) (mod other_block 4))))
+(assert (not (and (= (mod row 128) (mod other_row 128)) (= (mod block 4) (mod other_block 4)))))
+(check-sat)
