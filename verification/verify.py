@@ -75,7 +75,8 @@ def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = 
     rows: list[Row] = []
     finished: list[Job] = []
     interrupted = False
-    started = [job for job in jobs if job.begin()]  # jobs that work in a process of their own start at once
+    for job in jobs:
+        job.begin()  # those that work in a process of their own start at once
     try:
         for job in jobs:
             found = _run_job(job, watcher)
@@ -86,7 +87,7 @@ def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = 
         interrupted = True
         rows += [row for job in jobs if job not in finished for row in job.unfinished("interrupted")]
     finally:
-        for job in started:
+        for job in jobs:
             job.cancel()
     return Result(
         version=__version__,

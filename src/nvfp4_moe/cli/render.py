@@ -110,7 +110,9 @@ def observer(out: Console) -> BarObserver | LineObserver:
     return BarObserver(out) if out.is_terminal else LineObserver(out)
 
 
-def print_result(out: Console, result: Result, *, bound: str, saved: Mapping[str, Path]) -> None:
+def print_result(
+    out: Console, result: Result, *, bound: str, saved: Mapping[str, Path], notes: Sequence[str]
+) -> None:
     """Print the table in its three parts and what the run amounts to."""
     titles = {
         Part.SUBJECTS: "Subjects under test",
@@ -123,6 +125,8 @@ def print_result(out: Console, result: Result, *, bound: str, saved: Mapping[str
             out.print()
             out.print(_table(titles[part], claims))
     out.print()
+    for line in notes:
+        out.print(line, markup=False, soft_wrap=True)
     if not parts[Part.SUBJECTS]:
         out.print("No foreign subject was given: this run says nothing about anybody's kernel.", markup=False)
     for path in saved.values():

@@ -116,11 +116,12 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     with observer(out) as watcher, bad_trace_is_bad_input():
         result = execute(settings, jobs, observer=watcher)
     saved = _save_counterexamples(result, settings.folder)
-    print_result(out, result, bound=settings.bound, saved=saved)
+    notes = [line for job in jobs for line in job.notes]
+    print_result(out, result, bound=settings.bound, saved=saved, notes=notes)
     if json_path is not None:
         write_json(json_path, result.dumps())
     if report is not None:
-        _write_report(report, result, bound=settings.bound, saved=saved)
+        _write_report(report, result, bound=settings.bound, saved=saved, notes=notes)
     return result.exit_code
 
 
@@ -155,11 +156,15 @@ def _save_counterexamples(result: Result, folder: Path) -> dict[str, Path]:
         return {claim.id: save_counterexample(folder, claim) for claim in refuted}
 
 
-def _write_report(folder: Path, result: Result, *, bound: str, saved: dict[str, Path]) -> None:
+def _write_report(
+    folder: Path, result: Result, *, bound: str, saved: dict[str, Path], notes: list[str]
+) -> None:
     """Write `verify.json` and `verify.txt` into the folder."""
     from nvfp4_moe.cli.render import print_result
 
     text = io.StringIO()
-    print_result(Console(file=text, width=140, highlight=False), result, bound=bound, saved=saved)
+    print_result(
+        Console(file=text, width=140, highlight=False), result, bound=bound, saved=saved, notes=notes
+    )
     write_json(str(folder / "verify.json"), result.dumps())
     write_json(str(folder / "verify.txt"), text.getvalue())
