@@ -31,6 +31,7 @@ SHARED_WITH_CUDA = {
     "padding",
     "tables",
     "topk_ids",
+    "worst_routings",
 }
 """Modules of `reference` that `cuda` may use: sizes, layouts, formats, measured tables and checks at the door."""
 
