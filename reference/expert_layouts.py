@@ -200,7 +200,7 @@ def _without_masked_rows(linear: Tensor, masked_m: Tensor) -> Tensor:
     for expert, count in enumerate(masked_m.tolist()):
         if not 0 <= count <= rows:
             raise ValueError(f"masked_m[{expert}] must be in [0, {rows}], got {count}")
-    owned = torch.arange(rows, device=linear.device) < masked_m[:, None]  # (E, M)
+    owned = torch.arange(rows, device=linear.device) < masked_m.to(linear.device)[:, None]  # (E, M)
     return linear * owned[:, :, None]
 
 

@@ -246,10 +246,8 @@ def _permuted_words(
 ) -> Tensor:
     """Return `padded` with the last three dimensions of its words reversed: the swizzle and its inverse."""
     flat = padded.reshape(-1)
-    if (
-        flat.storage_offset() % torch.int32.itemsize
-    ):  # a slice that starts inside a word cannot be seen as words
-        flat = flat.clone()
+    if flat.storage_offset() % torch.int32.itemsize:
+        flat = flat.clone()  # a slice that starts inside a word cannot be seen as words
     moved = torch.empty_like(flat) if out is None else out.reshape(-1)
     moved.view(torch.int32).view(shape).copy_(flat.view(torch.int32).view(source_shape).permute(0, 3, 2, 1))
     return moved.view(padded.shape)

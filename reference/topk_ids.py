@@ -84,7 +84,7 @@ def local_topk_ids(topk_ids: Tensor, expert_map: Tensor) -> Tensor:
     if int(expert_map.min()) < SKIPPED_ID:
         raise ValueError(f"expert_map must hold local indices or {SKIPPED_ID}, got {int(expert_map.min())}")
     # A last entry for id -1, which indexing from the end finds.
-    with_skipped = torch.cat([expert_map, expert_map.new_tensor([SKIPPED_ID])])
+    with_skipped = torch.cat([expert_map, expert_map.new_tensor([SKIPPED_ID])]).to(topk_ids.device)
     return with_skipped[topk_ids.to(torch.int64)].to(topk_ids.dtype)
 
 
