@@ -5,16 +5,17 @@ blockscale_offsets[e]; both vectors count rows. The row i of expert e has the sc
 
     blockscale_offsets[e] * columns(K) + scale_byte_index(i, b, k=K, layout=...)
 
-of a buffer (scale_rows, columns(K)). Every start is a multiple of the layout's tile rows, and a tile row has the same
-number of words whichever expert it belongs to, so the whole buffer is the layout of one tall matrix in which expert
-e's rows begin at row blockscale_offsets[e]. Any placement without overlap is accepted: packed prefix sums (vLLM,
-SGLang) as well as the closed forms (TensorRT-LLM, FlashInfer). In `linear` the same tall matrix is stored row-major.
+of a buffer (scale_rows, columns(K)). Every start is a multiple of the layout's tile rows, and a tile row has
+the same number of words whichever expert it belongs to, so the whole buffer is the layout of one tall matrix
+in which expert e's rows begin at row blockscale_offsets[e]. Any placement without overlap is accepted: packed
+prefix sums (vLLM, SGLang) as well as the closed forms (TensorRT-LLM, FlashInfer). In `linear` the same tall
+matrix is stored row-major.
 
-**Masked.** Expert e owns the rows [0, masked_m[e]) of its slab (M, K / 16) of a tensor (E, M, K / 16); its buffer slab is
-`scale_shape(M, K, layout)`.
+**Masked.** Expert e owns the rows [0, masked_m[e]) of its slab (M, K / 16) of a tensor (E, M, K / 16); its
+buffer slab is `scale_shape(M, K, layout)`.
 
-All bytes of a buffer that no row owns are zero. Both forms read the offset vectors on the host to check them: one
-device-to-host copy a call.
+All bytes of a buffer that no row owns are zero. Both forms read the offset vectors on the host to check them:
+a device-to-host copy of each, every call.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ def packed_blockscale_offsets(expert_offsets: Tensor, *, tile: int = TILE) -> Te
         int32 (E + 1,), in rows; the last entry is S, the rows that the grouped GEMM reads.
 
     Raises:
-        TypeError, ValueError: offsets of another dtype or shape, not starting at 0, or descending; `tile` below 1; an
-            offset that int32 cannot hold.
+        TypeError, ValueError: offsets of another dtype or shape, not starting at 0, or descending; `tile`
+            below 1; an offset that int32 cannot hold.
     """
     fits_int32("tile", check_size("tile", tile, at_least=1))
     fits_int32("expert_offsets[E]", _checked_offsets("expert_offsets", expert_offsets)[-1])
@@ -74,10 +75,11 @@ def experts_to_layout(
     """Return the scale buffer of ragged experts; bytes that no routed row owns are zero.
 
     Args:
-        linear: uint8 or float8_e4m3fn (rows, K / 16), rows in expert order; those at or after expert_offsets[E] are
-            not read.
+        linear: uint8 or float8_e4m3fn (rows, K / 16), rows in expert order; those at or after
+            expert_offsets[E] are not read.
         expert_offsets: int32 or int64 (E + 1,), prefix sums of the routed rows.
-        blockscale_offsets: int32 or int64 (E + 1,), first buffer row of each expert; the last ends the last region.
+        blockscale_offsets: int32 or int64 (E + 1,), first buffer row of each expert; the last ends the last
+            region.
         layout: a name of `LAYOUTS`.
         scale_rows: rows of the buffer, by default blockscale_offsets[E]. Need not be a multiple of the tile.
 
@@ -86,7 +88,8 @@ def experts_to_layout(
 
     Raises:
         TypeError: another dtype.
-        ValueError: shapes that do not fit, an expert outside `linear` or the buffer, start off the tile grid, overlap.
+        ValueError: shapes that do not fit, an expert outside `linear` or the buffer, start off the tile grid,
+            overlap.
     """
     at = layout_by_name(layout)
     source = bytes_of("linear", linear, *LINEAR_DTYPES)
@@ -120,7 +123,8 @@ def experts_from_layout(
     Args:
         scales: uint8 or float8_e4m3fn (scale_rows, columns(K)), or its int32 view (scale_rows, ceil(K / 64)).
         expert_offsets: int32 or int64 (E + 1,), prefix sums of the routed rows.
-        blockscale_offsets: int32 or int64 (E + 1,), first buffer row of each expert; the last ends the last region.
+        blockscale_offsets: int32 or int64 (E + 1,), first buffer row of each expert; the last ends the last
+            region.
         k: elements of a row, a multiple of 16.
         layout: a name of `LAYOUTS`.
         rows: rows of the result, by default expert_offsets[E]; those that no expert owns are zero.
@@ -190,7 +194,7 @@ def masked_from_layout(scales: Tensor, masked_m: Tensor, *, rows: int, k: int, l
     return _without_masked_rows(linear, masked_m)
 
 
-# --- checks and index vectors ---------------------------------------------------------------------------------
+# --- checks and index vectors --------------------------------------------------------------------------------
 
 
 def _without_masked_rows(linear: Tensor, masked_m: Tensor) -> Tensor:
@@ -215,7 +219,7 @@ def _buffer_row(expert_offsets: Tensor, blockscale_offsets: Tensor, owned: int) 
 
 
 def _checked_regions(expert_offsets: Tensor, blockscale_offsets: Tensor, layout: Layout) -> tuple[int, int]:
-    """Return the routed rows and the end of the last region, after checking that regions are whole and apart."""
+    """Return the routed rows and the end of the last region; regions must be whole tiles and apart."""
     rows = _checked_offsets("expert_offsets", expert_offsets)
     experts = len(rows) - 1
     check_index_vector("blockscale_offsets", blockscale_offsets, length=experts + 1)

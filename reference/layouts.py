@@ -1,7 +1,8 @@
 """Layouts of block-scale bytes: where the scale of (row, block) lies, and both directions between layouts.
 
-A row of K elements has KB = K / 16 scale bytes. A layout cuts the (rows, KB) matrix into tiles of `tile_rows` rows by
-`tile_blocks` blocks and stores the tiles in row-major order, each tile contiguous. With G = tile_rows / lane_rows:
+A row of K elements has KB = K / 16 scale bytes. A layout cuts the (rows, KB) matrix into tiles of `tile_rows`
+rows by `tile_blocks` blocks and stores the tiles in row-major order, each tile contiguous.
+With G = tile_rows / lane_rows:
 
     byte = ((row // tile_rows) * ceil(KB / tile_blocks) + block // tile_blocks) * tile_rows * tile_blocks
          + ((row % lane_rows) * G + (row % tile_rows) // lane_rows) * tile_blocks
@@ -14,13 +15,13 @@ A row of K elements has KB = K / 16 scale bytes. A layout cuts the (rows, KB) ma
 | `swizzled_8x4`   | 8         | 8         | 4           | FlashInfer trtllm-gen for small row tiles               |
 
 Rows are padded to whole tiles and columns to whole groups of `tile_blocks`; **every padding byte is zero**. A
-swizzled buffer of S rows is uint8 (S, 4 * ceil(K / 64)): the shape counts bytes, it does not say where a row lies.
-A swizzle moves whole 4-byte words, so the buffer may as well be seen as int32 (S, ceil(K / 64)).
+swizzled buffer of S rows is uint8 (S, 4 * ceil(K / 64)): the shape counts bytes, it does not say where a row
+lies. A swizzle moves whole 4-byte words, so the buffer may as well be seen as int32 (S, ceil(K / 64)).
 
 `to_layout(from_layout(scales))` differs from `scales` exactly where a padding byte is not zero.
 
-Sources: CUTLASS `Sm1xxBlockScaledConfig` (atom 32x4x4), torchao `to_blocked`, TransformerEngine, FlashInfer and
-TensorRT-LLM `quantization_utils.cuh` (128x4, 8x4) agree on these formulas.
+Sources: CUTLASS `Sm1xxBlockScaledConfig` (atom 32x4x4), torchao `to_blocked`, TransformerEngine, FlashInfer
+and TensorRT-LLM `quantization_utils.cuh` (128x4, 8x4) agree on these formulas.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Layout:
     tile_rows: int
     """Rows of a tile: a buffer holds a multiple of it."""
     lane_rows: int
-    """Rows that lie `tile_rows // lane_rows` words apart; the rows between them come from the other lane groups."""
+    """Rows of a lane group. Neighbouring rows of a group lie `tile_rows // lane_rows` words apart."""
     tile_blocks: int
     """Neighbouring blocks of a row that stay neighbours in memory."""
 
@@ -57,7 +58,7 @@ class Layout:
 
     @property
     def swizzled(self) -> bool:
-        """False only for row-major order, in which bytes need not be moved and rows need not be whole words."""
+        """False only for row-major order: no byte moves, and a row need not be whole words."""
         return self.tile_blocks > 1
 
     def columns(self, k: int) -> int:
@@ -86,9 +87,10 @@ IntOrTensor = TypeVar("IntOrTensor", int, Tensor)
 def scale_byte_index(row: IntOrTensor, block: IntOrTensor, *, k: int, layout: str) -> IntOrTensor:
     """Return the byte that holds the scale of (row, block), counted from the buffer's start.
 
-    The one statement of the module's formula; everything else is tested against it. Pure integer arithmetic: give
-    Python ints, or int64 tensors of shapes that broadcast (int32 tensors wrap beyond 2^31 bytes). For a ragged
-    buffer add the expert's base, `blockscale_offsets[e] * columns(k)` bytes, to the index of the row inside the expert.
+    The one statement of the module's formula; everything else is tested against it. Pure integer arithmetic:
+    give Python ints, or int64 tensors of shapes that broadcast (int32 tensors wrap beyond 2^31 bytes). For a
+    ragged buffer add the expert's base, `blockscale_offsets[e] * columns(k)` bytes, to the index of the row
+    inside the expert.
 
     Args:
         row: row, from 0.
@@ -122,12 +124,13 @@ def to_layout(linear: Tensor, layout: str) -> Tensor:
     """Return row-major scales in `layout`, padding bytes zero.
 
     Args:
-        linear: uint8 or float8_e4m3fn (rows, K / 16), or (E, rows, K / 16) for the masked form, in which every
-            expert is padded to whole tiles on its own.
+        linear: uint8 or float8_e4m3fn (rows, K / 16), or (E, rows, K / 16) for the masked form, in which
+            every expert is padded to whole tiles on its own.
         layout: a name of `LAYOUTS`.
 
     Returns:
-        uint8 `scale_shape(rows, K, layout)`, or (E, *that); for `linear` a view of the input where it is contiguous.
+        uint8 `scale_shape(rows, K, layout)`, or (E, *that); for `linear` a view of the input where it is
+        contiguous.
 
     Raises:
         TypeError: another dtype.
@@ -148,8 +151,8 @@ def from_layout(scales: Tensor, rows: int, k: int, layout: str) -> Tensor:
     """Return the scales of `rows` rows in row-major order; what lies in padding is not looked at.
 
     Args:
-        scales: uint8 or float8_e4m3fn `scale_shape(rows, k, layout)`, or its int32 view (S, ceil(K / 64)) where
-            swizzled; with a leading dimension E for the masked form.
+        scales: uint8 or float8_e4m3fn `scale_shape(rows, k, layout)`, or its int32 view (S, ceil(K / 64))
+            where swizzled; with a leading dimension E for the masked form.
         rows: rows of the tensor (of each expert in the masked form), without padding.
         k: elements of a row, a multiple of 16.
         layout: a name of `LAYOUTS`.
@@ -173,7 +176,7 @@ def from_layout(scales: Tensor, rows: int, k: int, layout: str) -> Tensor:
     return linear[..., :rows, : k // BLOCK_SIZE].contiguous()
 
 
-# --- shared with expert_layouts ---------------------------------------------------------------------------------
+# --- shared with expert_layouts ------------------------------------------------------------------------------
 
 
 def layout_by_name(name: str) -> Layout:
@@ -215,7 +218,7 @@ def unswizzle_padded(padded: Tensor, layout: Layout) -> Tensor:
 
 
 def bytes_of(name: str, scales: Tensor, *legal: torch.dtype) -> Tensor:
-    """Return a scale tensor of a legal dtype as contiguous uint8; a buffer of words becomes four times as wide.
+    """Return a scale tensor of a legal dtype as contiguous uint8; words become four times as wide.
 
     Raises:
         TypeError: no tensor, or another dtype; the text lists the legal ones.
@@ -232,7 +235,7 @@ def bytes_of(name: str, scales: Tensor, *legal: torch.dtype) -> Tensor:
 
 
 def _word_shapes(padded: Tensor, layout: Layout) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the word shapes (tile, group, lane, tile column) and, reversed inside a tile row, that in memory."""
+    """Return the shapes of the words, by row: (tile, group, lane, tile column); in memory: the last 3 reversed."""
     tiles_of_row = padded.shape[-1] // layout.tile_blocks
     tile_rows = padded.shape[:-1].numel() // layout.tile_rows
     return (
@@ -254,7 +257,7 @@ def _permuted_words(
 
 
 def _zero_padded(source: Tensor, rows: int, columns: int) -> Tensor:
-    """Return `source` (..., r, c) in the corner of a zero tensor (..., rows, columns), or itself if it fills it."""
+    """Return `source` in the corner of a zero tensor (..., rows, columns), or itself if it fills it."""
     if source.shape[-2:] == (rows, columns):
         return source
     padded = source.new_zeros((*source.shape[:-2], rows, columns))

@@ -1,4 +1,4 @@
-"""Moving rows between token order and expert order: the gather before quantization, the weighted sum at the end.
+"""Moving rows between token and expert order: the gather before quantization, the weighted sum at the end.
 
 `shuffle_rows`: output[i] = input[row_map[i]], any dtype, bytes unchanged.
 
@@ -9,8 +9,8 @@
         sum = sum + topk_weights[t, slot] * float32(input[output_permutation[t * topk + slot], j])
     output[t, j] = sum rounded once to the output dtype
 
-The product is rounded before it is added (no fused multiply-add). The order of the sum is part of the contract: it makes
-the result a function of the token's own rows and weights.
+The product is rounded before it is added (no fused multiply-add). The order of the sum is part of the
+contract: it makes the result a function of the token's own rows and weights.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def shuffle_rows(input: Tensor, row_map: Tensor) -> Tensor:
 
     Raises:
         TypeError: a map that is not an int32 or int64 tensor.
-        ValueError: shapes that do not fit, or an index outside the rows: the text names its position and value.
+        ValueError: shapes that do not fit, or an index outside the rows: the text names its position and
+            value.
     """
     if input.ndim != 2:
         raise ValueError(f"input must be (rows, columns), got {tuple(input.shape)}")
@@ -55,8 +56,10 @@ def unpermute_rows(
     """Return each token's weighted sum of its experts' rows. The module states the arithmetic.
 
     Args:
-        input: bfloat16, float16 or float32 (rows, columns), rows in expert order; those from `routed_rows` are not read.
-        output_permutation: int32 or int64 (M * topk,), the row of each slot, `routed_rows` where the slot was skipped.
+        input: bfloat16, float16 or float32 (rows, columns), rows in expert order; those from `routed_rows`
+            are not read.
+        output_permutation: int32 or int64 (M * topk,), the row of each slot, `routed_rows` where the slot was
+            skipped.
         topk_weights: float32 (M, topk); those of skipped slots do not count, whatever they are.
         routed_rows: T, expert_offsets[E].
         dtype: of the result, by default that of `input`.
@@ -66,7 +69,8 @@ def unpermute_rows(
 
     Raises:
         TypeError: another dtype.
-        ValueError: shapes that do not fit, or an index outside [0, routed_rows]: the text names its position and value.
+        ValueError: shapes that do not fit, or an index outside [0, routed_rows]: the text names its position
+            and value.
     """
     for name, given in (("input", input.dtype), ("the result", dtype or input.dtype)):
         if given not in FLOAT_DTYPES:

@@ -1,7 +1,7 @@
-"""Routing metadata of a grouped MoE GEMM: which row goes where, how many rows an expert has, where its scales begin.
+"""Routing metadata of a grouped MoE GEMM: where each row goes, each expert's rows, where its scales begin.
 
-From `topk_ids` (M, topk) and E experts on this rank; c_e is the number of ids equal to e, T = sum c_e, i = token * topk +
-slot numbers the slots:
+From `topk_ids` (M, topk) and E experts on this rank; c_e is the number of ids equal to e, T = sum c_e,
+i = token * topk + slot numbers the slots:
 
     tokens_per_expert[e]   = c_e
     expert_offsets[e]      = c_0 + ... + c_{e-1};             expert_offsets[E] = T
@@ -11,14 +11,14 @@ slot numbers the slots:
     output_permutation[i]  = the row of slot i: expert_offsets[e] + how many slots before i also chose e
     input_permutation[row] = token of the slot that has this row
 
-Rows of one expert are in token order (stable), so the result is a function of the ids alone. Id -1 is counted nowhere: its
-output_permutation is expert_offsets[E], a row that no expert owns, and the last M * topk - T entries of
-input_permutation are 0.
+Rows of one expert are in token order (stable), so the result is a function of the ids alone. Id -1 is counted
+nowhere: its output_permutation is expert_offsets[E], a row that no expert owns, and the last M * topk - T
+entries of input_permutation are 0.
 
 Every output is int32; sizes that int32 cannot hold are refused, never wrapped.
 
-Source: vLLM `get_cutlass_moe_mm_data` (csrc/.../cutlass/moe/moe_data.cu), whose row order inside an expert is not
-deterministic and whose tail of the input permutation is not written.
+Source: vLLM `get_cutlass_moe_mm_data` (csrc/.../cutlass/moe/moe_data.cu), whose row order inside an expert is
+not deterministic and whose tail of the input permutation is not written.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def route(
 
     Raises:
         TypeError: ids that are not an int32 or int64 tensor, or a size that is not an int.
-        ValueError: ids of another shape or outside [-1, num_experts) (the first is named), a size below 1, or an output
-            that int32 cannot hold.
+        ValueError: ids of another shape or outside [-1, num_experts) (the first is named), a size below 1, or
+            an output that int32 cannot hold.
     """
     check_topk_ids(topk_ids, num_experts)
     check_size("n", n, at_least=1)

@@ -1,6 +1,7 @@
 """The router's choice, `topk_ids` (M, topk): its checks, expert-parallel mapping, and ids made from counts.
 
-An id is an expert in [0, E), or -1 for a slot that is skipped everywhere: padding tokens, and experts of another rank.
+An id is an expert in [0, E), or -1 for a slot that is skipped everywhere: padding tokens, and experts of
+another rank.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ SKIPPED_ID = -1
 
 
 def check_topk_ids(topk_ids: Tensor, num_experts: int) -> None:
-    """Refuse ids that the routing operations do not take. Reads the ids on the host (one scalar where all is well).
+    """Refuse ids that the routing operations do not take. Reads one scalar on the host where all is well.
 
     Raises:
         TypeError: not an int32 or int64 tensor.
-        ValueError: not (tokens, topk) with topk >= 1, or an id outside [-1, num_experts): the text names the first one's
-            token, slot and value.
+        ValueError: not (tokens, topk) with topk >= 1, or an id outside [-1, num_experts): the text names the
+            first one's token, slot and value.
     """
     fits_int32("num_experts", check_size("num_experts", num_experts, at_least=1))
     check_index_dtype("topk_ids", topk_ids)
@@ -40,8 +41,8 @@ def check_topk_ids(topk_ids: Tensor, num_experts: int) -> None:
 def expert_map(num_global_experts: int, *, rank: int, expert_parallel_size: int) -> Tensor:
     """Return, for each global expert, its local index on `rank`, or -1 where another rank holds it.
 
-    Experts are dealt out in runs; the first `num_global_experts % expert_parallel_size` ranks hold one more (vLLM's
-    linear placement). Other placements are other maps: `local_topk_ids` takes any.
+    Experts are dealt out in runs; the first `num_global_experts % expert_parallel_size` ranks hold one more
+    (vLLM's linear placement). Other placements are other maps: `local_topk_ids` takes any.
 
     Returns:
         int32 (num_global_experts,).
@@ -67,7 +68,7 @@ def expert_map(num_global_experts: int, *, rank: int, expert_parallel_size: int)
 
 
 def local_topk_ids(topk_ids: Tensor, expert_map: Tensor) -> Tensor:
-    """Return the ids as one rank of an expert-parallel group sees them: local indices, -1 for other ranks' experts.
+    """Return the ids as one rank sees them: local indices, -1 for the experts of other ranks.
 
     Args:
         topk_ids: int32 or int64 (M, topk), global ids; -1 stays -1.
@@ -77,7 +78,7 @@ def local_topk_ids(topk_ids: Tensor, expert_map: Tensor) -> Tensor:
         (M, topk) in the dtype of `topk_ids`.
 
     Raises:
-        TypeError, ValueError: as `check_topk_ids`; a map of another dtype or shape, or with an entry below -1.
+        TypeError, ValueError: as `check_topk_ids`; a map of another dtype or shape, or an entry below -1.
     """
     check_index_vector("expert_map", expert_map)
     check_topk_ids(topk_ids, len(expert_map))
@@ -93,9 +94,10 @@ def topk_ids_from_counts(
 ) -> Tensor:
     """Return a routing in which expert e receives tokens_per_expert[e] rows.
 
-    The rows of all experts, in expert order, are dealt to the tokens cyclically: row p goes to token p % tokens, slot
-    p // tokens. The rows of one expert are consecutive, so they reach different tokens exactly where the expert has at
-    most `tokens` of them: ids are distinct inside every token whenever the counts allow it. Slots left over are -1.
+    The rows of all experts, in expert order, are dealt to the tokens cyclically: row p goes to token p %
+    tokens, slot p // tokens. The rows of one expert are consecutive, so they reach different tokens exactly
+    where the expert has at most `tokens` of them: ids are distinct inside every token whenever the counts
+    allow it. Slots left over are -1.
 
     Args:
         tokens_per_expert: rows of each expert, not negative.
@@ -107,8 +109,8 @@ def topk_ids_from_counts(
         int32 (tokens, topk).
 
     Raises:
-        TypeError, ValueError: a negative size, more rows than slots, an unknown `ids`, or, for "distinct", an expert with
-            more rows than there are tokens.
+        TypeError, ValueError: a negative size, more rows than slots, an unknown `ids`, or, for "distinct", an
+            expert with more rows than there are tokens.
     """
     check_size("tokens", tokens, at_least=0)
     check_size("topk", topk, at_least=1)

@@ -2,9 +2,10 @@
 
 Which counts end last, for T routed rows on E experts with tile A (brute force over all count vectors agrees):
 
-- `packed`: one row on every expert, the rest in whole tiles (`padding.worst_tokens_per_expert_any`, `..._distinct`);
-- `align_up`: the last expert begins at R(T - c + (E-1)(A-1)) with c its own rows, so R(T - c + ...) + R(c) is largest
-  for the smallest c of at least 1;
+- `packed`: one row on every expert, the rest in whole tiles (`padding.worst_tokens_per_expert_any`,
+  `..._distinct`);
+- `align_up`: the last expert begins at R(T - c + (E-1)(A-1)) with c its own rows, so R(T - c + ...) + R(c) is
+  largest for the smallest c of at least 1;
 - `tile_index`: A * ((T - c) // A + E - 1) + R(c) is largest for c = T.
 """
 
@@ -21,8 +22,8 @@ from nvfp4_moe.reference.padding import (
 def worst_tokens_per_expert(formula: Formula, sizing: Sizing) -> list[int]:
     """Return the counts (num_experts,) whose last region ends last among all routings that the formula covers.
 
-    A formula is safe for `sizing` exactly if `expert_starts(counts, placement=formula.placement, ...)[-1]` of these counts is
-    at most `formula.rows(sizing)`, and tight if it is equal.
+    A formula is safe for `sizing` exactly if `expert_starts(counts, placement=formula.placement, ...)[-1]` of
+    these counts is at most `formula.rows(sizing)`, and tight if it is equal.
     """
     distinct = formula.ids == "distinct"
     slots = min(sizing.topk, sizing.num_experts) if distinct else sizing.topk
