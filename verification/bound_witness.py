@@ -129,6 +129,10 @@ class Replay:
     """For people: what was run, what came out."""
 
 
+class CannotReplay(Exception):
+    """A counterexample that this machine cannot run again: something it needs is missing, or no answer came."""
+
+
 def replay(document: Mapping[str, Any]) -> Replay:
     """Run a bound's witness again: sum its regions, evaluate its bound, compare.
 

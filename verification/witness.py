@@ -22,8 +22,15 @@ from typing import Any, NoReturn
 from nvfp4_moe.verification.bound_witness import Replay
 from nvfp4_moe.verification.result import SCHEMA_VERSION, ClaimResult, Verdict, Witness
 
-KINDS: dict[str, str] = {"bound": "nvfp4_moe.verification.bound_witness"}
+KINDS: dict[str, str] = {
+    "bound": "nvfp4_moe.verification.bound_witness",
+    "proof": "nvfp4_moe.verification.proof_witness",
+    "trace": "nvfp4_moe.verification.trace_witness",
+}
 """Module of each witness kind, loaded when one is replayed; it has `replay(document) -> Replay`."""
+
+SCRIPTS: dict[str, str] = {"bound": "nvfp4_moe.verification.script"}
+"""Module of each witness kind that can be written as a script; it has `as_script(document) -> str`."""
 
 LARGEST_FILE = 64 << 20
 """Bytes; larger files are refused before they are read."""
@@ -112,13 +119,29 @@ def replay(witness: Witness) -> Replay:
 
     Raises:
         ValueError, TypeError: an unknown kind, or a witness that its kind does not accept.
+        CannotReplay: something that the witness needs is missing on this machine.
     """
-    kind = witness.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ValueError(f"a witness's kind must be one of {', '.join(KINDS)}, got {kind!r:.60}")
-    module = importlib.import_module(KINDS[kind])
-    run: Callable[[Witness], Replay] = module.replay
+    run: Callable[[Witness], Replay] = _module(witness, KINDS, "a counterexample").replay
     return run(witness)
+
+
+def as_script(witness: Witness) -> str:
+    """Return a stand-alone torch script that fails while the counterexample holds.
+
+    Raises:
+        ValueError, TypeError: a kind that has no script, or a witness that its kind does not accept.
+    """
+    write: Callable[[Witness], str] = _module(
+        witness, SCRIPTS, "a counterexample that becomes a script"
+    ).as_script
+    return write(witness)
+
+
+def _module(witness: Witness, modules: Mapping[str, str], what: str) -> Any:
+    kind = witness.get("kind")
+    if not isinstance(kind, str) or kind not in modules:
+        raise ValueError(f"the kind of {what} must be one of {', '.join(modules)}, got {kind!r:.60}")
+    return importlib.import_module(modules[kind])
 
 
 def _counterexample(found_by: Mapping[str, Any], witness: Any) -> Counterexample:

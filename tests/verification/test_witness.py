@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import runpy
 from functools import lru_cache
@@ -16,8 +17,8 @@ from nvfp4_moe.verification.bound_witness import RELATIONS, BoundWitness, runs
 from nvfp4_moe.verification.bounds import GRID, check_attained, find_counterexample
 from nvfp4_moe.verification.expressions import parse_bound
 from nvfp4_moe.verification.result import ClaimResult, Method, Result, Verdict
-from nvfp4_moe.verification.script import as_script
 from nvfp4_moe.verification.witness import (
+    as_script,
     load_counterexamples,
     replay,
     save_counterexample,
@@ -245,8 +246,15 @@ def test_distinct_ids_are_checked() -> None:
 
 @pytest.mark.parametrize("kind", [None, "trace_of_mine", 3, ["bound"]])
 def test_unknown_kinds_are_refused(kind: Any) -> None:
-    with pytest.raises(ValueError, match="kind must be one of bound"):
+    with pytest.raises(ValueError, match="kind of a counterexample must be one of bound"):
         replay({"kind": kind})
+
+
+def test_every_kind_has_its_module() -> None:
+    assert all(callable(importlib.import_module(module).replay) for module in witness_module.KINDS.values())
+    assert all(
+        callable(importlib.import_module(module).as_script) for module in witness_module.SCRIPTS.values()
+    )
 
 
 def test_contract_keys_alone_are_enough() -> None:
@@ -385,7 +393,7 @@ def test_script_of_tightness(tight: bool, bound: str, tmp_path: Path) -> None:
 
 
 def test_script_refusals() -> None:
-    with pytest.raises(ValueError, match="only witnesses of kind 'bound'"):
+    with pytest.raises(ValueError, match="becomes a script must be one of bound, got 'other'"):
         as_script({"kind": "other"})
     large = find_counterexample(parse_bound("1000000000*topk")).witness
     assert large is not None

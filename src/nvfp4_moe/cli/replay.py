@@ -15,14 +15,15 @@ from nvfp4_moe.cli.options import (
     check_json_path,
     json_option,
     seed_option,
+    size,
     text_console,
     write_json,
 )
+from nvfp4_moe.verification.bound_witness import CannotReplay
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED
-from nvfp4_moe.verification.script import as_script
-from nvfp4_moe.verification.witness import Counterexample, load_counterexamples, replay
+from nvfp4_moe.verification.witness import Counterexample, as_script, load_counterexamples, replay
 
-_TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
+TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
 
 
 @click.command("replay", short_help="Run a saved counterexample again, or report on a router trace.")
@@ -30,21 +31,43 @@ _TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
 @click.option(
     "--as-script", "script", is_flag=True, help="Print a stand-alone torch script that shows it instead."
 )
+@click.option("--bound", metavar="FORMULA|EXPRESSION", help="Trace: the bound to judge.  [default: proposed]")
+@click.option("--experts", type=size(), metavar="N", help="Trace: experts of the model, if it does not say.")
+@click.option(
+    "--expert-parallel-size", type=size(), metavar="N", help="Trace: deal the experts out to N ranks."
+)
+@click.option(
+    "--max-num-batched-tokens",
+    type=size(),
+    metavar="N",
+    help="Trace: re-batch to N tokens and judge the bound for it.",
+)
+@click.option("--tile", type=size(), metavar="N", help="Trace: rows of a scale tile.  [default: 128]")
 @seed_option
 @json_option
-def command(*, file: Path, script: bool, seed: int, json_path: str | None) -> int:
+def command(*, file: Path, script: bool, seed: int, json_path: str | None, **options: Any) -> int:
     """Run the counterexamples of FILE again: a file that verify saved, or the JSON of a verify run.
 
-    Exit code 1 if one that the run required still reproduces, 0 if none does, 3 if a refuted claim came without
-    anything to replay. A router trace (.jsonl, .jsonl.gz, .npy, .npz) is reported on.
+    Exit code 1 if one that the run required still reproduces, 3 if one cannot be run again on this machine, else 0.
+
+    A router trace (.jsonl, .jsonl.gz, .npy, .npz) is reported on: padding, use of every formula, broken claims; exit
+    code 1 if a claim is refuted.
     """
     del seed  # nothing here is random
     check_json_path(json_path)
+    given = {name: value for name, value in options.items() if value is not None}
+    if file.name.endswith(TRACE_SUFFIXES):
+        if script:
+            raise InputError("--as-script needs a counterexample, not a router trace")
+        from nvfp4_moe.cli.trace import report_on_trace  # torch and numpy, for a trace alone
+
+        return report_on_trace(file, json_path=json_path, **given)
+    if given:
+        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise InputError(f"{names}: only for router traces ({', '.join(TRACE_SUFFIXES)})")
     with at_the_door():
         found = load_counterexamples(file)
-    if script:
-        return _print_script(found)
-    return _replay_all(found, file, json_path)
+    return _print_script(found) if script else _replay_all(found, file, json_path)
 
 
 def _print_script(found: list[Counterexample]) -> int:
@@ -74,20 +97,25 @@ def _replay_all(found: list[Counterexample], file: Path, json_path: str | None) 
 
 
 def _replay(out: Console, example: Counterexample) -> dict[str, Any]:
-    """Run one again, print what came out and return its JSON form; `reproduces` is null without a witness."""
+    """Run one again, print what came out and return its JSON form; `reproduces` is null where it cannot be run."""
     name = example.claim or "counterexample"
-    entry: dict[str, Any] = {"claim": example.claim, "required": example.required, "reproduces": None}
+    entry: dict[str, Any] = {"claim": example.claim, "required": example.required}
     if example.subject is not None:
         entry["subject"] = example.subject
         name += f" ({example.subject})"
-    if example.witness is None:
-        lines: tuple[str, ...] = ("refuted without a witness: nothing to run again",)
-    else:
-        with at_the_door():
-            done = replay(example.witness)
-        entry["reproduces"] = done.reproduces
-        lines = (*done.lines, "reproduces" if done.reproduces else "does not reproduce")
+    reproduces, lines = _outcome(example)
     out.print(name + ("" if example.required else " (informs)"), markup=False, style="bold", soft_wrap=True)
     for line in lines:
         out.print(f"  {line}", markup=False, soft_wrap=True)
-    return entry | {"lines": list(lines)}
+    return entry | {"reproduces": reproduces, "lines": list(lines)}
+
+
+def _outcome(example: Counterexample) -> tuple[bool | None, tuple[str, ...]]:
+    if example.witness is None:
+        return None, ("refuted without a witness: nothing to run again",)
+    try:
+        with at_the_door():
+            done = replay(example.witness)
+    except CannotReplay as error:
+        return None, (f"cannot be run again here: {error}",)
+    return done.reproduces, (*done.lines, "reproduces" if done.reproduces else "does not reproduce")
