@@ -19,11 +19,9 @@ from typing import Protocol
 
 import torch
 
-from nvfp4_moe.reference.casts import INFINITY_BITS, MAGNITUDE_MASK
+from nvfp4_moe.reference.casts import INFINITY_BITS, MAGNITUDE_MASK, MANTISSA_MASK
 from nvfp4_moe.reference.tables import Table, find_table
 
-MANTISSA_MASK = 0x007F_FFFF
-"""The mantissa field of a float32."""
 MIN_NORMAL_BITS = 0x0080_0000
 """Bits of the smallest normal float32; a smaller magnitude is subnormal or zero."""
 LARGEST_WITH_NORMAL_RECIPROCAL_BITS = 0x7E80_0000
@@ -150,7 +148,7 @@ def operations(arithmetic: Arithmetic | str | Operations) -> Operations:
 @contextmanager
 def subnormals_kept() -> Iterator[None]:
     """Compute with subnormals in this block even if the calling thread flushes them, and restore its setting."""
-    smallest = torch.full((), 2.0**-149)
+    smallest = torch.ones((), dtype=torch.int32, device="cpu").view(torch.float32)
     flushes = bool(smallest * 1.0 == 0.0)
     if not flushes:
         yield

@@ -40,6 +40,6 @@ def dequantize(
     if isinstance(global_decode_scale, torch.Tensor) and global_decode_scale.dtype != torch.float32:
         raise TypeError(f"global_decode_scale must be float32, got {global_decode_scale.dtype}")
     with subnormals_kept():
-        elements = decode_e2m1(codes).unflatten(-1, (-1, NVFP4.block_size))
-        scaled = elements * decode_ue4m3(block_scale).unsqueeze(-1)
-        return scaled.flatten(-2) * global_decode_scale
+        elements = decode_e2m1(codes).view(*blocks, NVFP4.block_size)
+        scaled = (elements * decode_ue4m3(block_scale).unsqueeze(-1)).view(codes.shape)
+        return torch.mul(scaled, global_decode_scale)

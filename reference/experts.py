@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, operations, subnormals_kept
+from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, operations
+from nvfp4_moe.reference.expert_layouts import experts_to_layout, masked_to_layout, packed_blockscale_offsets
 from nvfp4_moe.reference.input_checks import (
     check_device,
     check_global_scale,
@@ -20,7 +21,6 @@ from nvfp4_moe.reference.input_checks import (
     check_offsets,
     check_row_counts,
 )
-from nvfp4_moe.reference.expert_layouts import experts_to_layout, masked_to_layout, packed_blockscale_offsets
 from nvfp4_moe.reference.layouts import layout_by_name
 from nvfp4_moe.reference.padding import TILE
 from nvfp4_moe.reference.quantize import Quantized, the_global_scale
@@ -82,8 +82,7 @@ def quantize_experts(
         blockscale_offsets = packed_blockscale_offsets(expert_offsets, tile=tile)
     check_device("blockscale_offsets", blockscale_offsets, input.device)
     scale_of_row = torch.repeat_interleave(scale, expert_offsets.diff(), output_size=owned).unsqueeze(1)
-    with subnormals_kept():
-        rows = quantize_rows(input[:owned], scale_of_row, recipe=chosen, ops=ops, keep_values=intermediates)
+    rows = quantize_rows(input[:owned], scale_of_row, recipe=chosen, ops=ops, keep_values=intermediates)
     block_scale = experts_to_layout(
         rows.block_scale, expert_offsets, blockscale_offsets, layout=layout, scale_rows=scale_rows
     )
@@ -161,11 +160,10 @@ def quantize_masked(
     check_device("masked_m", masked_m, input.device)
     packed = torch.zeros((experts, most, k // 2), dtype=torch.uint8, device=input.device)
     linear = torch.zeros((experts, most, k // 16), dtype=torch.uint8, device=input.device)
-    with subnormals_kept():
-        for expert, count in enumerate(counts):
-            rows = quantize_rows(input[expert, :count], scale[expert], recipe=chosen, ops=ops)
-            packed[expert, :count] = rows.packed
-            linear[expert, :count] = rows.block_scale
+    for expert, count in enumerate(counts):
+        rows = quantize_rows(input[expert, :count], scale[expert], recipe=chosen, ops=ops)
+        packed[expert, :count] = rows.packed
+        linear[expert, :count] = rows.block_scale
     return Quantized(
         packed=packed, block_scale=masked_to_layout(linear, masked_m, layout=layout), layout=layout
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, operations, subnormals_kept
+from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, operations
 from nvfp4_moe.reference.input_checks import check_global_scale, check_input
 from nvfp4_moe.reference.layouts import layout_by_name, to_layout
 from nvfp4_moe.reference.recipes import Recipe, recipe_named
@@ -69,8 +69,7 @@ def quantize(
     check_input("input", input, dims=2)
     name, given = the_global_scale(chosen, global_encode_scale, global_decode_scale)
     scale = check_global_scale(name, given, device=input.device)
-    with subnormals_kept():
-        rows = quantize_rows(input, scale, recipe=chosen, ops=ops, keep_values=intermediates)
+    rows = quantize_rows(input, scale, recipe=chosen, ops=ops, keep_values=intermediates)
     return Quantized(
         packed=rows.packed,
         block_scale=to_layout(rows.block_scale, layout),

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Operations
+from nvfp4_moe.reference.arithmetic import Operations, subnormals_kept
 from nvfp4_moe.reference.casts import pack
+from nvfp4_moe.reference.chunked_rows import quantize_rows_into
 from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.recipes import Recipe
 
@@ -33,16 +34,34 @@ def quantize_rows(
     ops: Operations,
     keep_values: bool = False,
 ) -> QuantizedRows:
-    """Quantize rows word by word as the recipe says.
+    """Quantize rows.
 
     Args:
-        input: bf16, f16 or f32 (R, K), K a multiple of 16.
+        input: bf16, f16 or f32 (R, K), K a multiple of 16; any strides.
         global_scale: float32 () or (R, 1), in the recipe's direction.
         recipe: the recipe.
         ops: the arithmetic.
-        keep_values: return the values per block.
+        keep_values: return the values per block; goes by `quantize_rows_plainly`.
     """
-    blocks = input.unflatten(-1, (-1, NVFP4.block_size))
-    codes, values = recipe.quantize_blocks(blocks, global_scale, ops)
-    kept = {name: value.expand(blocks.shape[:-1]) for name, value in values.items()} if keep_values else None
-    return QuantizedRows(packed=pack(codes.flatten(-2)), block_scale=values["block_scale"], values=kept)
+    if keep_values:
+        return quantize_rows_plainly(input, global_scale, recipe=recipe, ops=ops)
+    rows, columns = input.shape
+    packed = torch.empty((rows, columns // 2), dtype=torch.uint8, device=input.device)
+    block_scale = torch.empty((rows, columns // NVFP4.block_size), dtype=torch.uint8, device=input.device)
+    quantize_rows_into(packed, block_scale, input.detach(), global_scale, recipe=recipe, ops=ops)
+    return QuantizedRows(packed=packed, block_scale=block_scale, values=None)
+
+
+def quantize_rows_plainly(
+    input: torch.Tensor, global_scale: torch.Tensor, *, recipe: Recipe, ops: Operations
+) -> QuantizedRows:
+    """Quantize rows word by word as the recipe says, whole tensors at a time: what every other path must equal."""
+    rows, columns = input.shape
+    blocks = input.detach().reshape(rows, columns // NVFP4.block_size, NVFP4.block_size)
+    with subnormals_kept():
+        codes, values = recipe.quantize_blocks(blocks, global_scale, ops)
+    return QuantizedRows(
+        packed=pack(codes.flatten(-2)),
+        block_scale=values["block_scale"],
+        values={name: value.expand(blocks.shape[:-1]) for name, value in values.items()},
+    )
