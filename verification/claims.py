@@ -36,6 +36,15 @@ def _own(claim_id: str, statement: str) -> Claim:
     return Claim(claim_id, statement, Part.OWN)
 
 
+def _kernel(prefix: str, what: str) -> tuple[Claim, ...]:
+    return (
+        _own(f"{prefix}.golden", f"{what}: every promised byte equals the golden model's"),
+        _own(f"{prefix}.coverage", f"{what}: every promised byte is written"),
+        _own(f"{prefix}.guard", f"{what}: nothing outside the promised bytes is read or written"),
+        _own(f"{prefix}.poison", f"{what}: no promised byte depends on bytes that must not matter"),
+    )
+
+
 _ALL = (
     _formula("padding.bound", "no routing makes the GEMM read more scale rows than the bound"),
     _formula("padding.attained", "some routing uses every row of the bound", required=False),
@@ -55,10 +64,13 @@ _ALL = (
         "routing.permutation",
         "the permutation is a stable bijection on the routed slots, with the stated tail",
     ),
-    _own("routing.golden", "routing metadata equals the second oracle's, entry for entry"),
+    _own("routing.golden", "every entry of the routing metadata equals the golden model's"),
+    _own("routing.coverage", "every promised entry of the routing metadata is written"),
+    _own("routing.guard", "the routing metadata touches nothing but its outputs"),
     _own("cast.e2m1", "E2M1 codes equal the second oracle's on every 16-bit input and every tie"),
     _own("cast.ue4m3", "scale bytes equal the second oracle's on every byte, midpoint and 16-bit input"),
-    _own("quant.golden", "packed codes and scale bytes equal the golden model's"),
+    *_kernel("quant", "experts quantization"),
+    *_kernel("silu_quant", "fused SiLU and experts quantization"),
     _own("quant.layout", "scale layouts place every byte where the second oracle does, padding is zero"),
 )
 

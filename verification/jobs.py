@@ -1,69 +1,25 @@
-"""The jobs of a run: which checks the settings ask for, in which order, and which claims each decides.
-
-A job declares the claims it will tell before it starts, so that a run that is cut short still lists them as
-undecided and never looks complete.
-"""
+"""The jobs of a run: which checks the settings ask for, and in which order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 import torch
 
 from nvfp4_moe.verification.bounds import GRID, check_attained, find_counterexample
 from nvfp4_moe.verification.expressions import Bound, parse_bound
+from nvfp4_moe.verification.job import Advance, Job
 from nvfp4_moe.verification.proof_job import CLAIMS as PROOF_CLAIMS
 from nvfp4_moe.verification.proof_job import ProofProcess
-from nvfp4_moe.verification.result import Method, Outcome, Verdict
+from nvfp4_moe.verification.result import Method
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.settings import Settings
+from nvfp4_moe.verification.subject_jobs import subject_job
 from nvfp4_moe.verification.trace_check import check_trace
 from nvfp4_moe.verification.trace_model import Trace
 from nvfp4_moe.verification.trace_report import report_lines
 from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS
 from nvfp4_moe.verification.traces import open_trace
-
-Advance = Callable[[int], None]
-
-
-@dataclass(kw_only=True, eq=False)
-class Job:
-    """One check or a group of checks that share their work."""
-
-    name: str
-    tells: Sequence[tuple[str, Method]]
-    """(claim id, method) of every row that a complete run of the job gives."""
-    work: Callable[[Advance], Iterable[Row]]
-    cases: int | None = None
-    """Planned cases, for the progress bar; None: not known."""
-    subject: str | None = None
-    notes: list[str] = field(default_factory=list)
-    """Lines for people beyond the claims, filled while it runs: a trace's report."""
-    on_begin: Callable[[], None] | None = None
-    on_cancel: Callable[[], None] | None = None
-
-    def begin(self) -> None:
-        """Start what runs beside the other jobs."""
-        if self.on_begin is not None:
-            self.on_begin()
-
-    def run(self, advance: Advance) -> Iterable[Row]:
-        """Do the work and give its rows."""
-        return self.work(advance)
-
-    def cancel(self) -> None:
-        """Stop what `begin` started, finished or not."""
-        if self.on_cancel is not None:
-            self.on_cancel()
-
-    def unfinished(self, reason: str) -> list[Row]:
-        """Return the job's claims as UNDECIDED with the reason."""
-        outcome = Outcome(verdict=Verdict.UNDECIDED, cases=0, detail=reason)
-        return [
-            Row(claim_id=claim_id, method=method, outcome=outcome, subject=self.subject)
-            for claim_id, method in self.tells
-        ]
 
 
 def resolve_device(device: str) -> str:
@@ -81,6 +37,7 @@ def jobs_for(settings: Settings) -> list[Job]:
     """
     bound = parse_bound(settings.bound)
     return [
+        *_subject_jobs(settings),
         _bound_job(settings, bound),
         *(_trace_job(settings, bound, path_number) for path_number in range(len(settings.traces))),
         _proof_job(settings),
@@ -150,3 +107,21 @@ def _check_trace(
     notes += report_lines(report)
     for claim_id, outcome in outcomes:
         yield Row(claim_id=claim_id, method=Method.TRACE, outcome=outcome)
+
+
+# --- subjects ----------------------------------------------------------------------------------------------
+
+
+def _subject_jobs(settings: Settings) -> list[Job]:
+    """Return the jobs of the given subjects, or of our own kernels where none is given."""
+    specs = settings.subjects or ["cuda" if resolve_device(settings.device) == "cuda" else "host"]
+    return [
+        subject_job(
+            spec,
+            level=min(settings.level, 2),
+            seed=settings.seed,
+            fail_on=settings.fail_on,
+            required=bool(settings.subjects),
+        )
+        for spec in specs
+    ]

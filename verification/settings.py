@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nvfp4_moe.reference.padding import TILE, check_size, local_experts
+from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.result import Finding
 
 LEVELS = (1, 2, 3)
 DEVICES = ("auto", "cpu", "cuda")
@@ -37,6 +39,10 @@ class Settings:
     max_num_batched_tokens: int | None = None
     tile: int = TILE
     traces: Sequence[Path] = field(default_factory=tuple)
+    subjects: Sequence[str | Subject] = field(default_factory=tuple)
+    """Implementations under test; see `conformance.subject.load_subject`."""
+    fail_on: Finding = Finding.CONTRACT
+    """The mildest class of finding that fails a run."""
     resume: Path | None = None
     folder: Path = DEFAULT_FOLDER
 
@@ -45,6 +51,8 @@ class Settings:
             raise ValueError(f"level must be 1, 2 or 3, got {self.level!r}")
         if self.device not in DEVICES:
             raise ValueError(f"device must be one of {', '.join(DEVICES)}, got {self.device!r}")
+        if self.fail_on not in list(Finding):
+            raise ValueError(f"fail_on must be one of {', '.join(Finding)}, got {self.fail_on!r}")
         if self.budget is not None and not self.budget > 0:
             raise ValueError(f"budget must be a positive number of seconds, got {self.budget!r}")
         check_size("seed", self.seed, at_least=0)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nvfp4_moe import __version__
-from nvfp4_moe.verification.jobs import Job, jobs_for, resolve_device
+from nvfp4_moe.verification.job import Job
+from nvfp4_moe.verification.jobs import jobs_for, resolve_device
 from nvfp4_moe.verification.result import Result
 from nvfp4_moe.verification.rows import Row, claim_results
 from nvfp4_moe.verification.settings import Settings

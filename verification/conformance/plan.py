@@ -8,9 +8,8 @@ from typing import Any
 
 from nvfp4_moe.verification.conformance.cases import QuantCase, RoutingCase, quant_cases, routing_cases
 from nvfp4_moe.verification.conformance.contract import Contract
-from nvfp4_moe.verification.conformance.fault import Fault
 from nvfp4_moe.verification.conformance.memory import Arena
-from nvfp4_moe.verification.conformance.quant_check import check_quant
+from nvfp4_moe.verification.conformance.quant_check import Judgement, check_quant
 from nvfp4_moe.verification.conformance.routing_check import check_routing, in_domain
 from nvfp4_moe.verification.conformance.subject import Subject
 
@@ -66,7 +65,7 @@ def prefix_of(case: Case) -> str:
     return "routing" if isinstance(case, RoutingCase) else PREFIXES[case.operation]
 
 
-def run_case(subject: Subject, case: Case, arena: Arena) -> list[Fault]:
+def run_case(subject: Subject, case: Case, arena: Arena) -> Judgement:
     """Run one case; see `check_quant` and `check_routing`."""
     if isinstance(case, RoutingCase):
         return check_routing(subject, case, arena)

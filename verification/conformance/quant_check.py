@@ -20,6 +20,10 @@ from dataclasses import dataclass
 
 import torch
 
+from nvfp4_moe.reference.arithmetic import IEEE, HardwareOperations, Operations
+from nvfp4_moe.reference.casts import decode_e2m1, decode_ue4m3, unpack
+from nvfp4_moe.reference.tables import MissingTableError, find_table
+from nvfp4_moe.verification.conformance.admissible import RECIPES as APPROXIMATE_RECIPES
 from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.fault import Fault, first_difference, hex_byte
@@ -27,6 +31,7 @@ from nvfp4_moe.verification.conformance.memory import Arena, Guarded
 from nvfp4_moe.verification.conformance.quant_data import (
     Kind,
     QuantInputs,
+    admissible_bytes,
     make_inputs,
     scale_kinds,
     scale_position,
@@ -56,6 +61,15 @@ class QuantRun:
     scales: torch.Tensor
 
 
+@dataclass(frozen=True)
+class Judgement:
+    """What a case came to."""
+
+    faults: list[Fault]
+    admissible: int = 0
+    """Bytes that differ from the correctly rounded ones within documented errors, on a chip without a table."""
+
+
 Place = Callable[[str, tuple[int, ...], torch.dtype], Guarded]
 
 
@@ -63,7 +77,7 @@ class Refused(Exception):
     """The subject refused the case."""
 
 
-def check_quant(subject: Subject, case: QuantCase, arena: Arena) -> list[Fault]:
+def check_quant(subject: Subject, case: QuantCase, arena: Arena) -> Judgement:
     """Run a case and return what it breaks, worst first.
 
     Raises:
@@ -78,9 +92,52 @@ def check_quant(subject: Subject, case: QuantCase, arena: Arena) -> list[Fault]:
         finally:
             arena.reset()
         if any(fault.finding is Finding.MEMORY for fault in faults):
-            return faults  # what is in memory now proves nothing more
-    faults += _judge(case, inputs, runs, subject.contract)
-    return sorted(faults, key=lambda fault: list(Finding).index(fault.finding))
+            return Judgement(faults)  # what is in memory now proves nothing more
+    ops = exact_operations(subject)
+    true = true_outputs(case, subject.contract, ops or IEEE)
+    reachable = None if ops is not None else _reachable(case, subject.contract, runs, true)
+    faults += _judge(case, inputs, runs, subject.contract, true, reachable)
+    faults.sort(key=lambda fault: list(Finding).index(fault.finding))
+    return Judgement(faults, 0 if reachable is None else reachable.count)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reachable:
+    """Bytes of each run that differ from the correctly rounded ones and that documented errors can reach."""
+
+    packed: list[torch.Tensor]
+    scales: list[torch.Tensor]
+
+    @property
+    def count(self) -> int:
+        return int(self.packed[0].sum()) + int(self.scales[0].sum())
+
+
+def _reachable(
+    case: QuantCase, contract: Contract, runs: list[QuantRun], true: tuple[torch.Tensor, torch.Tensor]
+) -> _Reachable | None:
+    equal = all(torch.equal(run.packed, true[0]) and torch.equal(run.scales, true[1]) for run in runs)
+    if equal or contract.recipe not in APPROXIMATE_RECIPES:
+        return None
+    masks = [admissible_bytes(case, run.packed, run.scales) for run in runs]
+    return _Reachable(
+        [mask[0] & (run.packed != true[0]) for mask, run in zip(masks, runs, strict=True)],
+        [mask[1] & (run.scales != true[1]) for mask, run in zip(masks, runs, strict=True)],
+    )
+
+
+def exact_operations(subject: Subject) -> Operations | None:
+    """Return the operations that decide every byte of a subject, or None where the chip has no table."""
+    if subject.contract.arithmetic == "ieee":
+        return IEEE
+    if subject.device == "cpu":
+        return None  # no approximate instruction was measured on a CPU
+    chip = torch.cuda.get_device_name()
+    try:
+        find_table("reciprocal", chip=chip)
+    except MissingTableError:
+        return None
+    return HardwareOperations(chip)
 
 
 def _run(
@@ -180,68 +237,94 @@ def changed_inputs(given: list[Guarded], before: list[torch.Tensor], contract: C
             )
 
 
-def _judge(case: QuantCase, inputs: QuantInputs, runs: list[QuantRun], contract: Contract) -> Iterator[Fault]:
-    packed, scales = true_outputs(case, contract)
+def _judge(
+    case: QuantCase,
+    inputs: QuantInputs,
+    runs: list[QuantRun],
+    contract: Contract,
+    true: tuple[torch.Tensor, torch.Tensor],
+    reachable: _Reachable | None,
+) -> Iterator[Fault]:
+    packed, scales = true
     kinds = scale_kinds(case, inputs)
     owned = torch.zeros(packed.shape, dtype=torch.bool)
     owned[: inputs.routed_rows] = True
     promised = {Kind.VALID}
     promised |= {Kind.K_PADDING} if contract.k_padding == "zero" else set()
     promised |= {Kind.ROW_PADDING} if contract.row_padding == "zero" else set()
+    judged = torch.isin(kinds, torch.tensor(sorted(promised), dtype=torch.uint8))
+    fills = [run.fill for run in runs]
     buffers = (
-        ("output", [run.packed for run in runs], packed, owned, ~owned),
-        (
-            "output_scale",
-            [run.scales for run in runs],
-            scales,
-            torch.isin(kinds, torch.tensor(sorted(promised), dtype=torch.uint8)),
-            kinds == int(Kind.BEYOND),
+        _Buffer("output", [run.packed for run in runs], fills, packed, owned, ~owned),
+        _Buffer(
+            "output_scale", [run.scales for run in runs], fills, scales, judged, kinds == int(Kind.BEYOND)
         ),
     )
-    fills = [run.fill for run in runs]
-    for name, written, true, judged, nobodys in buffers:
-        yield from _judge_buffer(case, inputs, name, written, fills, true, judged, nobodys, kinds)
+    excused = ([], []) if reachable is None else (reachable.packed, reachable.scales)
+    for buffer, excuse in zip(buffers, excused, strict=True):
+        yield from _judge_buffer(case, inputs, buffer, excuse, kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class _Buffer:
+    """One output of the three runs, what is true, and which of its bytes are judged or belong to nobody."""
+
+    name: str
+    written: list[torch.Tensor]
+    fills: list[int]
+    true: torch.Tensor
+    judged: torch.Tensor
+    nobodys: torch.Tensor
 
 
 def _judge_buffer(
-    case: QuantCase,
-    inputs: QuantInputs,
-    name: str,
-    written: list[torch.Tensor],
-    fills: list[int],
-    true: torch.Tensor,
-    judged: torch.Tensor,
-    nobodys: torch.Tensor,
-    kinds: torch.Tensor,
+    case: QuantCase, inputs: QuantInputs, buffer: _Buffer, excused: list[torch.Tensor], kinds: torch.Tensor
 ) -> Iterator[Fault]:
-    unwritten = torch.stack([run == fill for run, fill in zip(written, fills, strict=True)]).all(0)
+    name, true = buffer.name, buffer.true
+    runs = list(zip(buffer.written, buffer.fills, strict=True))
+    unwritten = torch.stack([run == fill for run, fill in runs]).all(0)
 
     def fault(check: str, finding: Finding, run: int, found: tuple[int, int], what: str) -> Fault:
         byte, count = found
         where = _where(case, inputs, name, byte, kinds)
-        subject_byte, true_byte = (int(t.reshape(-1)[byte]) for t in (written[run], true))
+        subject_byte, true_byte = (int(t.reshape(-1)[byte]) for t in (buffer.written[run], true))
         place = " ".join(f"{key} {value}" for key, value in where.items() if key != "byte")
-        text = f"{name} {what} at {place}: subject {hex_byte(subject_byte)}, true {hex_byte(true_byte)}"
+        values = _in_words(name, subject_byte, true_byte)
+        text = f"{name} {what} at {place}: {values} (first of {count:,})"
         where |= {"subject": subject_byte, "true": true_byte, "count": count}
-        return Fault(check=check, finding=finding, text=f"{text} (first of {count:,})", where=where)
+        return Fault(check=check, finding=finding, text=text, where=where)
 
-    found = first_difference(unwritten.to(torch.uint8), torch.zeros_like(true), judged)
+    found = first_difference(unwritten.to(torch.uint8), torch.zeros_like(true), buffer.judged)
     if found:
-        padding = bool(name == "output_scale" and kinds.reshape(-1)[found[0]] != int(Kind.VALID))
-        yield fault("coverage", Finding.CONTRACT if padding else Finding.BYTES, 0, found, "never written")
-    for run, now in enumerate(written):
-        found = first_difference(now, true, judged & ~unwritten)
-        if found:
-            differs = first_difference(now, written[0], judged & ~unwritten) if run else None
-            check = "poison" if differs else "golden"
-            what = "depends on bytes that must not matter" if differs else "wrong"
-            yield fault(check, _class(name, kinds, found[0]), run, found, what)
+        yield fault("coverage", _class(name, kinds, found[0]), 0, found, "never written")
+    counted = buffer.judged & ~unwritten
+    for run, now in enumerate(buffer.written):
+        moved = first_difference(now, buffer.written[0], counted)
+        if moved:
+            what = "depends on bytes that must not matter"
+            yield fault("poison", _class(name, kinds, moved[0]), run, moved, what)
             break
-    for run, (now, fill) in enumerate(zip(written, fills, strict=True)):
-        found = first_difference(now, torch.full_like(now, fill), nobodys)
+    for run, now in enumerate(buffer.written):
+        found = first_difference(now, true, counted & ~excused[run] if excused else counted)
+        if found:
+            yield fault("golden", _class(name, kinds, found[0]), run, found, "wrong")
+            break
+    for run, (now, fill) in enumerate(runs):
+        found = first_difference(now, torch.full_like(now, fill), buffer.nobodys)
         if found:
             yield fault("untouched", Finding.MEMORY, run, found, "written outside every expert's rows")
             break
+
+
+def _in_words(name: str, subject: int, true: int) -> str:
+    """Return both bytes in hex and as the numbers that they stand for."""
+    if name == "output_scale":
+        numbers = decode_ue4m3(torch.tensor([subject, true], dtype=torch.uint8)).tolist()
+        told = [f"{number:g}" for number in numbers]
+    else:
+        pairs = decode_e2m1(unpack(torch.tensor([[subject], [true]], dtype=torch.uint8))).tolist()
+        told = [f"{even:g}, {odd:g}" for even, odd in pairs]
+    return f"subject {hex_byte(subject)} ({told[0]}), true {hex_byte(true)} ({told[1]})"
 
 
 def _class(name: str, kinds: torch.Tensor, byte: int) -> Finding:

@@ -11,9 +11,11 @@ from enum import IntEnum
 
 import torch
 
-from nvfp4_moe.reference.expert_layouts import experts_to_layout
+from nvfp4_moe.reference.arithmetic import Operations
+from nvfp4_moe.reference.expert_layouts import experts_from_layout, experts_to_layout
 from nvfp4_moe.reference.experts import quantize_experts, silu_and_mul_quantize_experts
 from nvfp4_moe.reference.padding import TILE, ceil_div, round_up
+from nvfp4_moe.verification.conformance.admissible import admissible, exact_interval, silu_interval
 from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.values import make_global_scales, make_values
@@ -85,7 +87,7 @@ def _spread_gate(gate: torch.Tensor) -> torch.Tensor:
     return moved
 
 
-def true_outputs(case: QuantCase, contract: Contract) -> tuple[torch.Tensor, torch.Tensor]:
+def true_outputs(case: QuantCase, contract: Contract, ops: Operations) -> tuple[torch.Tensor, torch.Tensor]:
     """Return packed uint8 (rows, K/2) and scales uint8 (scale rows, 4*ceil(K/64)) of the golden model."""
     inputs = make_inputs(case)
     quantize = silu_and_mul_quantize_experts if case.operation == FUSED else quantize_experts
@@ -97,9 +99,51 @@ def true_outputs(case: QuantCase, contract: Contract) -> tuple[torch.Tensor, tor
         layout=SWIZZLED,
         scale_rows=inputs.padded_rows + case.extra_scale_rows,
         recipe=contract.recipe,
-        arithmetic=contract.arithmetic,
+        arithmetic=ops,
     )
     return true.packed, true.block_scale
+
+
+def admissible_bytes(
+    case: QuantCase, packed: torch.Tensor, scales: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return which bytes of a subject's outputs documented errors can reach; padding never is.
+
+    Args:
+        case: of the outputs.
+        packed: uint8 (rows, K/2).
+        scales: uint8 (scale rows, 4*ceil(K/64)), swizzled.
+
+    Returns:
+        bool tensors of the same shapes.
+    """
+    inputs = make_inputs(case)
+    routed = inputs.routed_rows
+    values = inputs.input[:routed]
+    fused = case.operation == FUSED
+    gate, up = values.chunk(2, dim=-1)
+    signs = values.signbit() if not fused else gate.signbit() ^ up.signbit()
+    counts = inputs.expert_offsets.diff()
+    linear = experts_from_layout(
+        scales, inputs.expert_offsets, inputs.blockscale_offsets, k=case.k, layout=SWIZZLED
+    )
+    packed_ok, scales_ok = admissible(
+        packed[:routed],
+        linear[:routed],
+        magnitudes=silu_interval(values) if fused else exact_interval(values),
+        signs=signs,
+        global_scale=torch.repeat_interleave(inputs.global_scale, counts)[:, None],
+    )
+    whole = torch.zeros(packed.shape, dtype=torch.bool)
+    whole[:routed] = packed_ok
+    swizzled = experts_to_layout(
+        scales_ok.to(torch.uint8),
+        inputs.expert_offsets,
+        inputs.blockscale_offsets,
+        layout=SWIZZLED,
+        scale_rows=scales.shape[0],
+    )
+    return whole, swizzled.to(torch.bool)
 
 
 def scale_kinds(case: QuantCase, inputs: QuantInputs) -> torch.Tensor:

@@ -19,6 +19,7 @@ from nvfp4_moe.verification.conformance.memory import Arena, Guarded
 from nvfp4_moe.verification.conformance.quant_check import (
     CANARIES,
     REFUSALS,
+    Judgement,
     Refused,
     changed_inputs,
     memory_faults,
@@ -71,7 +72,7 @@ def in_domain(case: RoutingCase, contract: Contract) -> bool:
     return not too_many and not (negative and contract.negative_ids == "unsupported")
 
 
-def check_routing(subject: Subject, case: RoutingCase, arena: Arena) -> list[Fault]:
+def check_routing(subject: Subject, case: RoutingCase, arena: Arena) -> Judgement:
     """Run a case and return what it breaks, worst first.
 
     Raises:
@@ -86,10 +87,10 @@ def check_routing(subject: Subject, case: RoutingCase, arena: Arena) -> list[Fau
         finally:
             arena.reset()
         if any(fault.finding is Finding.MEMORY for fault in faults):
-            return faults
+            return Judgement(faults)
     true = true_routing(case)
     faults += _judge(case, runs, true, subject.contract)
-    return sorted(faults, key=lambda fault: list(Finding).index(fault.finding))
+    return Judgement(sorted(faults, key=lambda fault: list(Finding).index(fault.finding)))
 
 
 def _run(

@@ -38,6 +38,8 @@ class CaseReport:
     faults: tuple[dict[str, Any], ...] = ()
     refused: str | None = None
     refusal_legal: bool = False
+    admissible: int = 0
+    """Bytes that documented instruction errors excuse."""
 
 
 class _Child(Protocol):
@@ -87,8 +89,16 @@ class _Forked:
         return _ending(os.waitstatus_to_exitcode(status), "", killed=killed)
 
 
+def _telling_lines(lines: list[str]) -> list[str]:
+    """Return the innermost frames of a faulthandler dump, or else the last lines printed."""
+    frames = [line.strip() for line in lines if line.startswith("  File ")]
+    if any("most recent call first" in line for line in lines):
+        return frames[:3]
+    return [line.strip() for line in lines if line.strip()][-4:]
+
+
 def _ending(code: int, printed: str, *, killed: bool) -> str:
-    last = " | ".join(line.strip() for line in printed.strip().splitlines()[-6:])
+    last = " | ".join(_telling_lines(printed.splitlines()))
     if killed:
         return f"killed: {last}" if last else "killed"
     name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
@@ -259,4 +269,4 @@ def _report(message: dict[str, Any]) -> CaseReport:
             "where": {"traceback": text},
         }
         return CaseReport(message["done"], faults=(fault,))
-    return CaseReport(message["done"], faults=tuple(message["faults"]))
+    return CaseReport(message["done"], faults=tuple(message["faults"]), admissible=message["admissible"])

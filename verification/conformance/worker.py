@@ -40,8 +40,9 @@ def serve(subject: Subject, *, level: int, seed: int, numbers: Iterable[int] | N
         _say(out, {"begin": number})
         case = plan.cases[number]
         try:
-            faults = [fault.to_json() for fault in run_case(subject, case, arena)]
-            _say(out, {"done": number, "faults": faults})
+            judged = run_case(subject, case, arena)
+            faults = [fault.to_json() for fault in judged.faults]
+            _say(out, {"done": number, "faults": faults, "admissible": judged.admissible})
         except Refused as refusal:
             _say(out, {"done": number, "refused": str(refusal), "legal": may_refuse(case)})
         except Exception:  # the subject's, or ours: the parent shows it as an exception inside the domain

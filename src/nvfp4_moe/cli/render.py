@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nvfp4_moe.verification.claims import CLAIMS, Part
-from nvfp4_moe.verification.jobs import Job
+from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, ClaimResult, Result, Verdict
 from nvfp4_moe.verification.rows import Row
 

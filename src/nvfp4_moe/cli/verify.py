@@ -23,7 +23,7 @@ from nvfp4_moe.cli.options import (
     tile_option,
     write_json,
 )
-from nvfp4_moe.verification.result import Result, Verdict
+from nvfp4_moe.verification.result import Finding, Result, Verdict
 
 
 class _Budget(click.ParamType[float]):
@@ -58,6 +58,20 @@ class _Budget(click.ParamType[float]):
     help="Go on fuzzing this long after the fixed checks.",
 )
 @click.option("--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True)
+@click.option(
+    "--subject",
+    "subjects",
+    multiple=True,
+    metavar="NAME|FILE.py[:ATTR]",
+    help="Implementation under test: reference, host, cuda, an entry point or a file; repeatable.",
+)
+@click.option(
+    "--fail-on",
+    type=click.Choice([str(finding) for finding in Finding]),
+    default="contract",
+    show_default=True,
+    help="The mildest class of a subject's finding that fails the run.",
+)
 @click.option(
     "--bound",
     default="proposed",
@@ -110,7 +124,7 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     check_json_path(json_path)
     with at_the_door():
         _prepare_folder("--report", report)
-        settings = Settings(**options)
+        settings = Settings(**{**options, "fail_on": Finding(options["fail_on"])})
         jobs = prepare(settings)
     out = text_console(json_path)
     with observer(out) as watcher, bad_trace_is_bad_input():

@@ -1,0 +1,135 @@
+"""Bytes that documented instruction errors can reach: the judgement where no table of the chip was measured.
+
+The recipe's approximate instructions have documented errors (CUDA C++ Programming Guide, intrinsic functions; PTX ISA,
+rcp.approx.ftz): `rcp.approx.ftz` 1 ulp, subnormal inputs and results flushed; `__expf` 2 + floor(|1.173 x|) ulp;
+`__fdividef` 2 ulp. Every step of the recipe is monotone in the magnitudes, so a byte is reachable exactly when it
+lies between the bytes of the two extreme chains; those chains are what this module computes:
+
+    scale byte in [e4m3(g * (a_lo * r_lo)), e4m3(g * (a_hi * r_hi))],  r = rcp(6), a = block amax
+    |code|     in [e2m1(|x|_lo * m_lo), e2m1(|x|_hi * m_hi)],  m = rcp(SF * rcp(g)), SF the subject's own scale byte
+
+x and a are exact but for the fused form, where x = round(silu(gate) * up) and silu has an interval of its own. A byte
+inside its interval is ADMISSIBLE, which is never called exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from nvfp4_moe.reference.casts import decode_ue4m3, encode_e2m1, encode_ue4m3, unpack
+from nvfp4_moe.reference.formats import NVFP4
+
+RECIPES = ("vllm", "trtllm")
+"""Recipes whose approximate steps this module knows."""
+
+_SMALLEST_NORMAL = torch.finfo(torch.float32).tiny
+_LARGEST = torch.finfo(torch.float32).max
+_EXP_ULPS, _EXP_ULPS_PER_X = 2, 1.173
+_DIVIDE_ULPS = 2
+_ULP = 2.0**-23
+"""Largest ulp of a float32 relative to its value."""
+_CODE_MAGNITUDE = 0x07
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """Magnitudes that lie between two float32 tensors."""
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+
+def exact_interval(values: torch.Tensor) -> Interval:
+    """Return the magnitudes of exactly known 16-bit inputs (rows, K)."""
+    magnitude = values.to(torch.float32).abs()
+    return Interval(magnitude, magnitude)
+
+
+def silu_interval(gate_up: torch.Tensor) -> Interval:
+    """Return |round(silu(gate) * up)| for (rows, 2K) inputs, over the documented errors of the SiLU sequence.
+
+    The relative error of e = exp(-x) is at most (2 + 1.173 |x|) ulp; 1 + e adds half an ulp, the division two.
+    """
+    gate, up = (half.to(torch.float64) for half in gate_up.chunk(2, dim=-1))
+    exponential = torch.exp(-gate)
+    error = (_EXP_ULPS + _EXP_ULPS_PER_X * gate.abs()) * exponential / (1 + exponential)
+    relative = ((error + _DIVIDE_ULPS + 1) * _ULP).nan_to_num(1.0).clamp_(max=1.0)
+    silu = (gate / (1 + exponential)).abs()
+    product = silu * up.abs()
+    low = (product * (1 - 2 * relative)).clamp_(min=0)
+    high = product * (1 + 2 * relative)
+    # Results near the bottom of float32 may be flushed on the way: from there any smaller magnitude is reachable.
+    tiny = silu < 2 * _SMALLEST_NORMAL
+    low = torch.where(tiny, 0.0, low)
+    high = torch.where(tiny & up.isinf(), torch.nan, high)
+    # silu(-Inf) is the limit -0 or, computed as -Inf / Inf, NaN.
+    low = torch.where(gate == -torch.inf, 0.0, low)
+    high = torch.where(gate == -torch.inf, torch.nan, high)
+    rounded = [bound.to(torch.float32).to(gate_up.dtype).to(torch.float32) for bound in (low, high)]
+    return Interval(rounded[0], rounded[1])
+
+
+def admissible(
+    packed: torch.Tensor,
+    scales: torch.Tensor,
+    *,
+    magnitudes: Interval,
+    signs: torch.Tensor,
+    global_scale: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return which of a subject's bytes are reachable, as bool tensors of the shapes of `packed` and `scales`.
+
+    Args:
+        packed: uint8 (rows, K/2), the subject's.
+        scales: uint8 (rows, K/16), the subject's, linear.
+        magnitudes: of the elements, (rows, K).
+        signs: bool (rows, K): the element is negative (or -0).
+        global_scale: float32 (rows, 1), encode direction.
+    """
+    blocks = [m.unflatten(-1, (-1, NVFP4.block_size)) for m in (magnitudes.low, magnitudes.high)]
+    amax = [block.nan_to_num(0.0, posinf=torch.inf).amax(-1) for block in blocks]
+    sixth = torch.tensor(6.0).reciprocal()
+    below, above = (torch.nextafter(sixth, torch.tensor(limit)) for limit in (0.0, 1.0))
+    low = encode_ue4m3(global_scale * (amax[0] * below))
+    high = encode_ue4m3(global_scale * (amax[1] * above))
+    scales_ok = (scales >= low) & (scales <= high)
+    codes_ok = _codes_reachable(unpack(packed), scales, blocks, signs, global_scale)
+    return codes_ok[..., 0::2] & codes_ok[..., 1::2], scales_ok
+
+
+def _codes_reachable(
+    codes: torch.Tensor,
+    scales: torch.Tensor,
+    blocks: list[torch.Tensor],
+    signs: torch.Tensor,
+    global_scale: torch.Tensor,
+) -> torch.Tensor:
+    decoded = decode_ue4m3(scales)
+    inverse = _reciprocal(global_scale)
+    smallest = _reciprocal(decoded * inverse.high).low
+    largest = _reciprocal(decoded * inverse.low).high
+    zero = decoded == 0
+    multipliers = [torch.where(zero, 0.0, m)[..., None] for m in (smallest, largest)]
+    low, high = (
+        encode_e2m1((block * multiplier).flatten(-2)) & _CODE_MAGNITUDE
+        for block, multiplier in zip(blocks, multipliers, strict=True)
+    )
+    magnitude = codes & _CODE_MAGNITUDE
+    inside = (magnitude >= low) & (magnitude <= high)
+    nan = (blocks[0].isnan() | multipliers[0].isnan() | (blocks[1] * multipliers[1]).isnan()).flatten(-2)
+    sign_ok = ((codes > _CODE_MAGNITUDE) == signs) | (nan & (codes == _CODE_MAGNITUDE))
+    return inside & sign_ok
+
+
+def _reciprocal(values: torch.Tensor) -> Interval:
+    """Return the interval of rcp.approx.ftz of non-negative values."""
+    exact = torch.ones_like(values) / values
+    low = torch.nextafter(exact, torch.zeros_like(exact))
+    high = torch.nextafter(exact, torch.full_like(exact, torch.inf))
+    low = torch.where(low < _SMALLEST_NORMAL, 0.0, low)  # a subnormal result is flushed
+    flushed = values < _SMALLEST_NORMAL  # a subnormal input counts as zero
+    low = torch.where(flushed | exact.isinf(), torch.inf, low)
+    high = torch.where(flushed | exact.isinf(), torch.inf, high)
+    return Interval(torch.where(values.isinf(), 0.0, low), torch.where(values.isinf(), 0.0, high))

@@ -1,0 +1,68 @@
+"""Conformance of subjects as jobs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from nvfp4_moe.verification.conformance.plan import Plan
+from nvfp4_moe.verification.conformance.run import conform, conformance_claims
+from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable, load_subject
+from nvfp4_moe.verification.job import Advance, Job
+from nvfp4_moe.verification.result import Finding, Method, Outcome, Verdict
+from nvfp4_moe.verification.rows import Row
+
+
+def subject_job(
+    spec: str | Subject, *, level: int, seed: int, fail_on: Finding, required: bool = True
+) -> Job:
+    """Return the job that runs a subject's cases; one that cannot be loaded becomes a SKIPPED claim.
+
+    Raises:
+        SubjectError: a file or attribute that does not exist.
+    """
+    try:
+        subject = spec if isinstance(spec, Subject) else load_subject(spec)
+    except SubjectUnavailable as error:
+        return _skipped(str(spec), str(error), required=required)
+    plan = Plan.of(subject, level=level, seed=seed)
+
+    def work(advance: Advance) -> Iterator[Row]:
+        yield from conform(spec, level=level, seed=seed, fail_on=fail_on, advance=advance)
+
+    return Job(
+        name=f"subject {subject.name}",
+        tells=conformance_claims(subject),
+        work=_or_skipped(work, subject.name, required=required),
+        cases=len(plan.cases),
+        subject=subject.name,
+    )
+
+
+def _or_skipped(
+    work: Callable[[Advance], Iterator[Row]], name: str, *, required: bool
+) -> Callable[[Advance], Iterator[Row]]:
+    """A subject that loads here may still fail to load in its child."""
+
+    def guarded(advance: Advance) -> Iterator[Row]:
+        try:
+            yield from work(advance)
+        except SubjectUnavailable as error:
+            yield _skipped_row(name, str(error), required=required)
+
+    return guarded
+
+
+def _skipped(name: str, reason: str, *, required: bool) -> Job:
+    return Job(
+        name=f"subject {name}",
+        tells=[("quant.golden", Method.CONFORMANCE)],
+        work=lambda advance: [_skipped_row(name, reason, required=required)],
+        subject=name,
+    )
+
+
+def _skipped_row(name: str, reason: str, *, required: bool) -> Row:
+    outcome = Outcome(verdict=Verdict.SKIPPED, cases=0, detail=reason)
+    return Row(
+        claim_id="quant.golden", method=Method.CONFORMANCE, outcome=outcome, subject=name, required=required
+    )
