@@ -1,0 +1,42 @@
+// Where the scale byte of (row, block) lies, and which expert owns a routed row. Mirrors `reference/layouts.py`.
+#pragma once
+
+#include "common.h"
+
+namespace nvfp4_moe {
+
+// Scale bytes of a row, padding included, and the words of four that they make.
+NVFP4_HD int64_t scale_words(int64_t k) { return ceil_div(k, kBlockSize * kTileBlocks); }
+
+// The CUTLASS 128x4 layout. `words` = scale_words(k). Byte from the start of the buffer (of the expert's region).
+NVFP4_HD int64_t swizzled_128x4(int64_t row, int64_t block, int64_t words) {
+  const int64_t tile = row / kTileRows * words + block / kTileBlocks;
+  const int64_t lane = row % kTileLanes * (kTileRows / kTileLanes) + row % kTileRows / kTileLanes;
+  return (tile * kTileRows + lane) * kTileBlocks + block % kTileBlocks;
+}
+
+// The 8x4 layout of FlashInfer's trtllm-gen kernels.
+constexpr int kSmallTileRows = 8;
+
+NVFP4_HD int64_t swizzled_8x4(int64_t row, int64_t block, int64_t words) {
+  const int64_t tile = row / kSmallTileRows * words + block / kTileBlocks;
+  return (tile * kSmallTileRows + row % kSmallTileRows) * kTileBlocks + block % kTileBlocks;
+}
+
+// The expert e with offsets[e] <= row < offsets[e + 1], or -1 if no expert owns the row. `offsets` ascend; empty
+// experts are stepped over.
+NVFP4_HD int32_t expert_of_row(const int32_t* offsets, int32_t experts, int64_t row) {
+  int32_t first = 0;  // the number of offsets <= row lies in [first, last]
+  int32_t last = experts + 1;
+  while (first < last) {
+    const int32_t middle = first + (last - first) / 2;
+    if (offsets[middle] <= row) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  return first == experts + 1 ? -1 : first - 1;
+}
+
+}  // namespace nvfp4_moe

@@ -1,0 +1,28 @@
+"""The CUDA kernels as a subject: the callables of the protocol, arithmetic `hardware`, row padding zero.
+
+Importing this module needs what a build needs. Variants (arithmetic `ieee`, row padding unwritten) are
+`OPS.options(...)`.
+
+Raises (on import):
+    MissingToolError: no device, nvcc, C++ compiler, ninja or apache-tvm-ffi.
+"""
+
+from __future__ import annotations
+
+from nvfp4_moe.cuda.build import MissingToolError, missing
+from nvfp4_moe.cuda.ops import CudaOps
+
+if _lacking := missing("cuda"):
+    raise MissingToolError(_lacking)
+
+OPS = CudaOps()
+
+get_cutlass_moe_mm_data = OPS.get_cutlass_moe_mm_data
+scaled_fp4_experts_quant = OPS.scaled_fp4_experts_quant
+scaled_fp4_masked_quant = OPS.scaled_fp4_masked_quant
+shuffle_rows = OPS.shuffle_rows
+silu_and_mul_scaled_fp4_experts_quant = OPS.silu_and_mul_scaled_fp4_experts_quant
+silu_and_mul_scaled_fp4_masked_quant = OPS.silu_and_mul_scaled_fp4_masked_quant
+swizzle = OPS.swizzle
+unpermute_rows = OPS.unpermute_rows
+unswizzle = OPS.unswizzle
