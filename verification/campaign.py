@@ -99,15 +99,21 @@ class Campaign:
         self._finished = store.finished_keys()
 
     @classmethod
-    def open(cls, path: Path | str, *, seed: int, version: str) -> Campaign:
+    def open(cls, path: Path | str, *, seed: int, version: str, plan: str = "") -> Campaign:
         """Open the campaign in a file, or begin one where there is no file.
 
+        Args:
+            path: the file; its folder must exist.
+            seed: of all cases.
+            version: of the package that makes the cases.
+            plan: what is checked, in words (bound, sizes); must be the same whenever the campaign goes on.
+
         Raises:
-            CampaignError: the file is no campaign's, damaged, not writable, or of another seed or version.
+            CampaignError: the file is no campaign's, damaged, not writable, or of another seed, version or plan.
             TypeError, ValueError: a seed that is not an integer in [0, 10^18].
         """
         check_size("seed", seed, at_least=0)
-        return cls(Store.open(Path(path), seed=seed, version=version), seed=seed, version=version)
+        return cls(Store.open(Path(path), seed=seed, version=version, plan=plan), seed=seed, version=version)
 
     def __enter__(self) -> Self:
         return self

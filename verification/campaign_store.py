@@ -1,6 +1,6 @@
 """The file of a campaign: an SQLite database that survives `kill -9` and serves several processes.
 
-It holds the seed and version of the campaign, the batches that are finished (with their counts) or in somebody's hand,
+It holds the seed, version and plan of the campaign, the batches that are finished (with their counts) or in somebody's hand,
 and the counterexamples. Every change is one transaction with SQLite's rollback journal and full synchronisation: after
 a kill or a power cut the next process to open the file sees all of a change or nothing of it. No write-ahead log, so
 that the file alone is the campaign (it can be copied) and network file systems serve as far as their locks do.
@@ -40,7 +40,8 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 _TABLES = {
     "campaign": """CREATE TABLE campaign (
         one INTEGER PRIMARY KEY CHECK (one = 1),
-        seed INTEGER NOT NULL, version TEXT NOT NULL, created TEXT NOT NULL, opened TEXT NOT NULL)""",
+        seed INTEGER NOT NULL, version TEXT NOT NULL, plan TEXT NOT NULL,
+        created TEXT NOT NULL, opened TEXT NOT NULL)""",
     "batches": """CREATE TABLE batches (
         key TEXT PRIMARY KEY, state TEXT NOT NULL CHECK (state IN ('in hand', 'finished')),
         owner TEXT, expires REAL, cases INTEGER, seconds REAL, finished TEXT) WITHOUT ROWID""",
@@ -69,23 +70,25 @@ class Store:
         self.owner = _this_process()
 
     @classmethod
-    def open(cls, path: Path, *, seed: int, version: str) -> Store:
+    def open(cls, path: Path, *, seed: int, version: str, plan: str = "") -> Store:
         """Open the store at `path`, or make one where there is no file.
 
         Args:
             path: the file; its folder must exist.
             seed: seed of the cases, below 2^63.
             version: version of the package that makes the cases.
+            plan: what is checked, in words; batches of two plans are not added up.
 
         Raises:
-            CampaignError: no campaign's file, damaged, not writable, of a newer program, or of another seed or version.
+            CampaignError: no campaign's file, damaged, not writable, of a newer program, or of another seed, version
+                or plan.
         """
         _check_file(path)
         with _readable_errors(path):
             connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
         store = cls(path, connection)
         try:
-            store._prepare(seed, version)
+            store._prepare(seed, version, plan)
         except BaseException:
             connection.close()
             raise
@@ -95,7 +98,7 @@ class Store:
         """Close the file. Batches in this process's hand stay so until the process ends."""
         self._connection.close()
 
-    def _prepare(self, seed: int, version: str) -> None:
+    def _prepare(self, seed: int, version: str, plan: str) -> None:
         with _readable_errors(self.path):
             self._connection.execute("PRAGMA trusted_schema = OFF")
             self._connection.execute("PRAGMA synchronous = FULL")
@@ -103,8 +106,8 @@ class Store:
                 if not _is_new(self.path, sql):
                     _check_kind(self.path, sql)
                 else:
-                    _create(sql, seed, version)
-                _check_seed(self.path, sql, seed, version)
+                    _create(sql, seed, version, plan)
+                _check_same(self.path, sql, seed, version, plan)
                 sql.execute(
                     "UPDATE campaign SET opened = ?", (_now(),)
                 )  # shows now whether the file can be written
@@ -266,17 +269,17 @@ def _check_kind(path: Path, sql: sqlite3.Connection) -> None:
             raise CampaignError(f"{path}: is damaged: it has no table {name}")
 
 
-def _create(sql: sqlite3.Connection, seed: int, version: str) -> None:
+def _create(sql: sqlite3.Connection, seed: int, version: str, plan: str) -> None:
     for table in _TABLES.values():
         sql.execute(table)
     sql.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     sql.execute(f"PRAGMA user_version = {STORE_VERSION}")
-    sql.execute("INSERT INTO campaign VALUES (1, ?, ?, ?, ?)", (seed, version, _now(), _now()))
+    sql.execute("INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?)", (seed, version, plan, _now(), _now()))
 
 
-def _check_seed(path: Path, sql: sqlite3.Connection, seed: int, version: str) -> None:
-    """Refuse to add up cases of two seeds or two versions."""
-    row = sql.execute("SELECT seed, version FROM campaign").fetchone()
+def _check_same(path: Path, sql: sqlite3.Connection, seed: int, version: str, plan: str) -> None:
+    """Refuse to add up cases of two seeds, two versions or two plans."""
+    row = sql.execute("SELECT seed, version, plan FROM campaign").fetchone()
     if row is None:
         raise CampaignError(f"{path}: is damaged: it does not say its seed")
     if row[0] != seed:
@@ -287,6 +290,8 @@ def _check_seed(path: Path, sql: sqlite3.Connection, seed: int, version: str) ->
         raise CampaignError(
             f"{path}: was made by version {row[1]}, this is {version}, whose cases may differ; use another file"
         )
+    if row[2] != plan:
+        raise CampaignError(f"{path}: holds the campaign of {row[2]!r}, got {plan!r}; use another file")
 
 
 @contextmanager
