@@ -7,13 +7,12 @@ knows a witness kind.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import json
 import os
 import re
-import tempfile
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,11 @@ from nvfp4_moe.verification.result import SCHEMA_VERSION, ClaimResult, Verdict, 
 KINDS: dict[str, str] = {
     "bound": "nvfp4_moe.verification.bound_witness",
     "proof": "nvfp4_moe.verification.proof_witness",
+    "subject": "nvfp4_moe.verification.subject_witness",
     "trace": "nvfp4_moe.verification.trace_witness",
 }
-"""Module of each witness kind, loaded when one is replayed; it has `replay(document) -> Replay`."""
+"""Module of each witness kind, loaded when one is replayed; it has `replay(document) -> Replay`. That of "subject"
+also takes `subject=`, what to run."""
 
 SCRIPTS: dict[str, str] = {"bound": "nvfp4_moe.verification.script"}
 """Module of each witness kind that can be written as a script; it has `as_script(document) -> str`."""
@@ -56,16 +57,15 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         OSError: the folder is missing or not writable.
     """
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        with temporary.open("x", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(temporary, path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -114,15 +114,19 @@ def load_counterexamples(path: Path) -> list[Counterexample]:
     )
 
 
-def replay(witness: Witness) -> Replay:
+def replay(witness: Witness, *, subject: str | None = None) -> Replay:
     """Run a witness again.
+
+    Args:
+        witness: the document.
+        subject: what to run the case of a subject's fault on, as `verify --subject` takes it; None: by its name.
 
     Raises:
         ValueError, TypeError: an unknown kind, or a witness that its kind does not accept.
         CannotReplay: something that the witness needs is missing on this machine.
     """
-    run: Callable[[Witness], Replay] = _module(witness, KINDS, "a counterexample").replay
-    return run(witness)
+    run: Callable[..., Replay] = _module(witness, KINDS, "a counterexample").replay
+    return run(witness, subject=subject) if witness["kind"] == "subject" else run(witness)
 
 
 def as_script(witness: Witness) -> str:

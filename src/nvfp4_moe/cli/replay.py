@@ -31,6 +31,11 @@ TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
 @click.option(
     "--as-script", "script", is_flag=True, help="Print a stand-alone torch script that shows it instead."
 )
+@click.option(
+    "--subject",
+    metavar="NAME|FILE.py[:ATTR]",
+    help="What to run the case of a subject's fault on; a file is never run unless it is named here.",
+)
 @click.option("--bound", metavar="FORMULA|EXPRESSION", help="Trace: the bound to judge.  [default: proposed]")
 @click.option("--experts", type=size(), metavar="N", help="Trace: experts of the model, if it does not say.")
 @click.option(
@@ -45,7 +50,9 @@ TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
 @click.option("--tile", type=size(), metavar="N", help="Trace: rows of a scale tile.  [default: 128]")
 @seed_option
 @json_option
-def command(*, file: Path, script: bool, seed: int, json_path: str | None, **options: Any) -> int:
+def command(
+    *, file: Path, script: bool, subject: str | None, seed: int, json_path: str | None, **options: Any
+) -> int:
     """Run the counterexamples of FILE again: a file that verify saved, or the JSON of a verify run.
 
     Exit code 1 if one that the run required still reproduces, 3 if one cannot be run again on this machine, else 0.
@@ -67,7 +74,7 @@ def command(*, file: Path, script: bool, seed: int, json_path: str | None, **opt
         raise InputError(f"{names}: only for router traces ({', '.join(TRACE_SUFFIXES)})")
     with at_the_door():
         found = load_counterexamples(file)
-    return _print_script(found) if script else _replay_all(found, file, json_path)
+    return _print_script(found) if script else _replay_all(found, file, json_path, subject=subject)
 
 
 def _print_script(found: list[Counterexample]) -> int:
@@ -83,9 +90,11 @@ def _print_script(found: list[Counterexample]) -> int:
     return EXIT_OK
 
 
-def _replay_all(found: list[Counterexample], file: Path, json_path: str | None) -> int:
+def _replay_all(
+    found: list[Counterexample], file: Path, json_path: str | None, *, subject: str | None
+) -> int:
     out = text_console(json_path)
-    replays = [_replay(out, example) for example in found]
+    replays = [_replay(out, example, subject) for example in found]
     if not found:
         out.print(f"{file}: no refuted claim, nothing to run again", markup=False, soft_wrap=True)
     if json_path is not None:
@@ -96,26 +105,26 @@ def _replay_all(found: list[Counterexample], file: Path, json_path: str | None) 
     return EXIT_UNDECIDED if any(entry["reproduces"] is None for entry in required) else EXIT_OK
 
 
-def _replay(out: Console, example: Counterexample) -> dict[str, Any]:
+def _replay(out: Console, example: Counterexample, subject: str | None) -> dict[str, Any]:
     """Run one again, print what came out and return its JSON form; `reproduces` is null where it cannot be run."""
     name = example.claim or "counterexample"
     entry: dict[str, Any] = {"claim": example.claim, "required": example.required}
     if example.subject is not None:
         entry["subject"] = example.subject
         name += f" ({example.subject})"
-    reproduces, lines = _outcome(example)
+    reproduces, lines = _outcome(example, subject)
     out.print(name + ("" if example.required else " (informs)"), markup=False, style="bold", soft_wrap=True)
     for line in lines:
         out.print(f"  {line}", markup=False, soft_wrap=True)
     return entry | {"reproduces": reproduces, "lines": list(lines)}
 
 
-def _outcome(example: Counterexample) -> tuple[bool | None, tuple[str, ...]]:
+def _outcome(example: Counterexample, subject: str | None) -> tuple[bool | None, tuple[str, ...]]:
     if example.witness is None:
         return None, ("refuted without a witness: nothing to run again",)
     try:
         with at_the_door():
-            done = replay(example.witness)
+            done = replay(example.witness, subject=subject)
     except CannotReplay as error:
         return None, (f"cannot be run again here: {error}",)
     return done.reproduces, (*done.lines, "reproduces" if done.reproduces else "does not reproduce")

@@ -1,0 +1,73 @@
+"""The witness of a subject's fault: the case that shows it. A replay runs that one case again, in a child process.
+
+A witness has the subject's name alone: a replay runs no file that the witness names. Own subjects and entry points
+are found by that name, anything else is given by the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from nvfp4_moe.reference.padding import check_size
+from nvfp4_moe.verification.bound_witness import CannotReplay, Replay
+from nvfp4_moe.verification.conformance.plan import Plan, case_from_json
+from nvfp4_moe.verification.conformance.subject import SubjectUnavailable, load_subject
+from nvfp4_moe.verification.conformance.supervisor import CaseReport, run_cases
+from nvfp4_moe.verification.result import Finding
+
+KIND = "subject"
+
+
+def replay(document: Mapping[str, Any], *, subject: str | None = None) -> Replay:
+    """Run the case of the witness again; a fault of the same check, or any memory fault, reproduces it.
+
+    Args:
+        document: the witness.
+        subject: what `verify --subject` takes; None: by the name in the witness, never a file.
+
+    Raises:
+        ValueError, TypeError: the document is no such witness, or `subject` is a missing file or attribute.
+        CannotReplay: the subject cannot be loaded here, or its cases are no longer those of the witness.
+    """
+    name, check = _text(document, "subject"), _text(document, "check")
+    level = check_size("level", document.get("level"), at_least=1)  # type: ignore[arg-type]  # it checks the type
+    recorded = document.get("case")
+    if not isinstance(recorded, dict):
+        raise TypeError(f"case must be an object, got {recorded!r:.60}")
+    case = case_from_json(recorded)
+    seed = check_size("seed", case.seed, at_least=0)
+    if subject is None and (".py" in name or "/" in name):
+        raise CannotReplay(f"give the file of subject {name} with --subject")
+    spec = subject or name
+    try:
+        plan = Plan.of(load_subject(spec), level=level, seed=seed)
+        if case not in plan.cases:
+            raise CannotReplay(f"level {level} has no such case for subject {spec} any more")
+        (report,) = run_cases(spec, [plan.cases.index(case)], level=level, seed=seed)
+    except SubjectUnavailable as error:
+        hint = "" if subject else f"; if {name} is a file, give it with --subject FILE.py[:ATTR]"
+        raise CannotReplay(f"{error}{hint}") from error
+    return _judge(report, check, what=f"{spec}: {_describe(recorded)}")
+
+
+def _judge(report: CaseReport, check: str, *, what: str) -> Replay:
+    if report.refused is not None:
+        legal = "may refuse" if report.refusal_legal else "must accept"
+        return Replay(not report.refusal_legal, (what, f"refused: {report.refused} (a case that it {legal})"))
+    lines = [f"{fault['check']} ({fault['finding']}): {fault['text']}" for fault in report.faults]
+    same = any(fault["check"] == check or fault["finding"] == Finding.MEMORY for fault in report.faults)
+    if not same:
+        lines.append(f"no fault of {check}")
+    return Replay(same, (what, *lines))
+
+
+def _text(document: Mapping[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str) or not value:
+        raise TypeError(f"{name} must be text, got {value!r:.60}")
+    return value
+
+
+def _describe(case: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in case.items() if key not in ("kind", "seed", "index"))
