@@ -7,7 +7,7 @@
 A *batch* is anything with a `key` that names its cases (they follow from seed and key alone). What is recorded is
 recorded for good when `run` goes on to the next batch: `kill -9` loses at most the batch in hand, which the next run
 does again, and no counterexample that was reported. Several processes may run one store; each batch is run by one of
-them and counted once. See `campaign_store` for how.
+them and counted once. See `campaign_store` for how. Neither module needs torch.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from nvfp4_moe.reference.padding import check_size
 from nvfp4_moe.verification.campaign_store import CampaignError, Store
 from nvfp4_moe.verification.result import Witness
 
-__all__ = ["BatchResult", "Campaign", "CampaignError", "Found", "HasKey", "Summary"]
+__all__ = ["LARGEST_SEED", "BatchResult", "Campaign", "CampaignError", "Found", "HasKey", "Summary"]
+
+LARGEST_SEED = 2**63 - 1
+"""Largest integer of the store."""
 
 
 class HasKey(Protocol):
@@ -110,9 +112,12 @@ class Campaign:
 
         Raises:
             CampaignError: the file is no campaign's, damaged, not writable, or of another seed, version or plan.
-            TypeError, ValueError: a seed that is not an integer in [0, 10^18].
+            TypeError, ValueError: a seed that is not an integer in [0, 2^63).
         """
-        check_size("seed", seed, at_least=0)
+        if isinstance(seed, bool) or not isinstance(seed, int):
+            raise TypeError(f"seed must be an integer, got {seed!r} ({type(seed).__name__})")
+        if not 0 <= seed <= LARGEST_SEED:
+            raise ValueError(f"seed must be in [0, 2^63), got {seed}")
         return cls(Store.open(Path(path), seed=seed, version=version, plan=plan), seed=seed, version=version)
 
     def __enter__(self) -> Self:
