@@ -66,6 +66,12 @@ def regions_inside(
     return (inside | (counts == 0)).all(-1)
 
 
+def rows_fit(starts: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+    """Tell whether the rows of every expert that has some end before the next start: starts (..., E+1)."""
+    fits = starts[..., :-1] + counts <= starts[..., 1:]
+    return (fits | (counts == 0)).all(-1)
+
+
 def scale_rows_of_rows(
     expert_offsets: torch.Tensor, starts: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -95,7 +101,8 @@ def rows_covered(
     own = (scale_rows >= starts[experts]) & (
         scale_rows < starts[experts] + region_rows(counts, tile=tile)[experts]
     )
-    unique = scale_rows.unique().numel() == scale_rows.numel()
+    ascending = scale_rows.sort().values
+    unique = bool((ascending[1:] > ascending[:-1]).all())
     return unique and bool((own & (scale_rows >= 0) & (scale_rows < rows)).all())
 
 
