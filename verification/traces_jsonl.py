@@ -40,6 +40,7 @@ MAX_LINE_BYTES = 1 << 16
 BLOCK_TOKENS = 4096
 """Lines gathered before they are handed on."""
 GZIP_MAGIC = b"\x1f\x8b"
+_DECODE = json.JSONDecoder().decode  # json.loads guesses the encoding of every line anew
 _QUOTED = 60  # characters of a wrong line or value that an error shows
 
 
@@ -98,7 +99,7 @@ class _Lines:
 
     def _parse(self, raw: bytes) -> dict[str, Any]:
         try:
-            record = json.loads(raw)
+            record = _DECODE(raw.decode() if self.number > 1 else raw.decode("utf-8-sig"))
         except (ValueError, RecursionError):
             cut = "" if raw.endswith(b"\n") else " (the file ends here: cut off?)"
             self.fail(f"is not JSON: {_shown(repr(raw.decode(errors='replace').strip()))}{cut}")
@@ -230,9 +231,15 @@ def _ids(lines: _Lines, record: dict[str, Any], meta: TraceMeta) -> list[int]:
         lines.fail(
             f'"topk_ids" must hold {meta.topk} ids as before, got {len(ids)}: {_shown(json.dumps(ids))}'
         )
-    for slot, value in enumerate(ids):
-        if type(value) is not int or not -1 <= value < meta.num_experts:
-            lines.fail(
-                f'"topk_ids"[{slot}] must be an integer in [-1, {meta.num_experts}), got {_shown(json.dumps(value))}'
-            )
+    if set(map(type, ids)) != {int} or min(ids) < -1 or max(ids) >= meta.num_experts:
+        _fail_at_slot(lines, ids, meta)
     return ids
+
+
+def _fail_at_slot(lines: _Lines, ids: list[Any], meta: TraceMeta) -> NoReturn:
+    """Refuse ids of which at least one is not legal, and name the first."""
+    legal = (type(value) is int and -1 <= value < meta.num_experts for value in ids)
+    slot = list(legal).index(False)
+    lines.fail(
+        f'"topk_ids"[{slot}] must be an integer in [-1, {meta.num_experts}), got {_shown(json.dumps(ids[slot]))}'
+    )

@@ -325,6 +325,12 @@ def test_bad_beginning(tmp_path: Path, records: list[Any], message: str) -> None
         list(open_trace(path))
 
 
+def test_a_byte_order_mark_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "t.jsonl", [META, route(0, [1, 2])])
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert shape_of(open_trace(path)) == [(0, 0, 0, 1)]
+
+
 def test_truncated_line_says_so(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "t.jsonl", [META, route(0, [1, 2]), route(1, [1, 2])])
     path.write_bytes(path.read_bytes()[:-20])
