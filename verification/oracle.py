@@ -181,9 +181,9 @@ def quantize(values: Float32, encode_scale: Float32 | np.float32 | float) -> tup
         codes uint8 (R, K), not packed, and scale bytes uint8 (R, K/16) in row-major order.
     """
     rows, columns = values.shape
-    x = values.astype(np.float64).reshape(rows, columns // BLOCK, BLOCK)
-    g = np.broadcast_to(np.asarray(encode_scale, dtype=np.float32).astype(np.float64), (rows,))[:, None]
     with np.errstate(all="ignore"):
+        x = values.astype(np.float64).reshape(rows, columns // BLOCK, BLOCK)
+        g = np.broadcast_to(np.asarray(encode_scale, dtype=np.float32).astype(np.float64), (rows,))[:, None]
         amax = np.fmax.reduce(np.abs(x), axis=2)
         sixth = rounded(np.float64(1) / np.array([6.0]))
         scale = rounded(g * rounded(amax * sixth))
