@@ -10,14 +10,14 @@ trace is then re-batched to it, so that no pass is larger), otherwise the tokens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from nvfp4_moe.reference.padding import FORMULAS, TILE, Formula, Sizing, check_size
 from nvfp4_moe.verification.bound_witness import MOST_IDS, BoundWitness
 from nvfp4_moe.verification.expressions import Bound, formula_bound
 from nvfp4_moe.verification.result import Outcome, Verdict
-from nvfp4_moe.verification.trace_model import Trace
+from nvfp4_moe.verification.trace_model import Step, Trace
 from nvfp4_moe.verification.trace_report import TraceReport
 from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS, Ranks, Routed, broken_claims
 from nvfp4_moe.verification.trace_tally import Tally
@@ -73,11 +73,9 @@ def check_trace(
         profiling: Tally(group, list(FORMULAS.values() if formulas is None else formulas))
         for profiling, group in ((False, report.real), (True, report.profiling))
     }
-    steps = (
-        iter(trace)
-        if max_num_batched_tokens is None
-        else rebatch(trace, max_num_batched_tokens=max_num_batched_tokens)
-    )
+    steps = _recorded(trace, report)
+    if max_num_batched_tokens is not None:
+        steps = rebatch(steps, max_num_batched_tokens=max_num_batched_tokens)
     layers: set[int] = set()
     largest = 0
     for step in steps:
@@ -86,7 +84,6 @@ def check_trace(
             break
         layers.add(step.layer)
         largest = max(largest, step.tokens)
-        report.irregular += not step.contiguous
         tallies[step.profiling].add_pass(step)
         for routed in ranks.of(step, tile):
             check.add(routed)
@@ -98,6 +95,13 @@ def check_trace(
     for tally in tallies.values():
         tally.finish(report.max_num_batched_tokens)
     return report, check.outcomes()
+
+
+def _recorded(trace: Trace, report: TraceReport) -> Iterator[Step]:
+    """Yield the passes as recorded and count the irregular ones, which re-batching would hide."""
+    for step in trace:
+        report.irregular += not step.contiguous
+        yield step
 
 
 # --- claims ------------------------------------------------------------------------------------------------
@@ -212,7 +216,9 @@ class _Check:
             if count
         )
         if self.overrun is not None:
-            return replace(self.overrun[1], cases=self.judged)
+            smallest = self.overrun[1]
+            told = f"{self.overruns:,} of {self.judged:,} recorded routings overrun it; the smallest: {smallest.detail}"
+            return replace(smallest, cases=self.judged, detail=self._detail(told))
         if not self.judged:
             stopped = self.report.stopped and not left_out
             return Outcome(

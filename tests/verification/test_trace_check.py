@@ -130,6 +130,9 @@ def test_a_bound_without_padding_is_refuted_with_the_smallest_pass() -> None:
     assert (witness["topk_ids"], witness["tokens_per_expert"]) == ([[0], [1]], [1, 1, 0, 0])
     assert (witness["rows"], witness["bound"], witness["max_num_batched_tokens"]) == (256, 2, 2)
     assert report.real.passes == 2
+    assert outcome.detail.startswith(
+        "3 of 3 recorded routings overrun it; the smallest: 2 routed rows on 4 experts"
+    )
     assert replay_bound(json.loads(json.dumps(witness))).reproduces
 
 
@@ -167,6 +170,14 @@ def test_a_capped_bound_judges_only_what_its_guard_lets_through() -> None:
     assert "1 refused by its guard" in outcome.detail
     _, found = check_trace(trace, bound=parse_bound("2"), tile=4)
     assert outcomes(found)[BOUND_CLAIM].verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("max_num_batched_tokens", [None, 2])
+def test_irregular_passes_are_counted_also_when_rebatched(max_num_batched_tokens: int | None) -> None:
+    steps = [replace(step, contiguous=step.index == 1) for step in trace_of([[0]], [[1]], [[2]])]
+    trace = Trace(trace_of([[0]]).meta, lambda: iter(steps))
+    report, _ = check_trace(trace, max_num_batched_tokens=max_num_batched_tokens)
+    assert report.irregular == 2
 
 
 def test_expert_parallel_checks_every_rank() -> None:
