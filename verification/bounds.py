@@ -12,153 +12,14 @@ reported: no formula is trusted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 
-from nvfp4_moe.reference.padding import TILE, Sizing, local_experts
-from nvfp4_moe.verification.bound_witness import BoundWitness
+from nvfp4_moe.reference.padding import TILE
+from nvfp4_moe.verification.bound_cases import Cases, Found
 from nvfp4_moe.verification.expressions import Bound
+from nvfp4_moe.verification.grid import GRID as GRID
+from nvfp4_moe.verification.grid import Grid as Grid
 from nvfp4_moe.verification.result import Outcome, Verdict
-from nvfp4_moe.verification.worst_case import (
-    MOST_EXPERTS,
-    check_ids,
-    routed_rows,
-    worst_end,
-    worst_tokens_per_expert,
-)
-
-_REPORT_EVERY = 1_000
-
-
-def _around_powers(first: int, last: int) -> tuple[int, ...]:
-    """Return 2^n - 1, 2^n and 2^n + 1 for n from `first` to `last`."""
-    return tuple(2**n + offset for n in range(first, last + 1) for offset in (-1, 0, 1))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grid:
-    """Configurations to try: every combination of the three tuples."""
-
-    max_num_batched_tokens: tuple[int, ...] = (*range(1, 18), *_around_powers(5, 20), 49_408, 98_304, 163_840)
-    topk: tuple[int, ...] = (*range(1, 11), 12, 16, 22)
-    experts: tuple[int, ...] = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 60, 64, 128, 160, 256, 257, 384, 512, 1024)
-    """Experts of the model, over all ranks."""
-    most_tokens: int | None = None
-    """Most tokens of a call, also where the bound's guard would let more through; None: the guard alone."""
-
-    def with_sizes(
-        self,
-        *,
-        max_num_batched_tokens: int | None = None,
-        topk: int | None = None,
-        experts: int | None = None,
-    ) -> Grid:
-        """Return the grid with the given sizes fixed to one value each."""
-        grid = self
-        if max_num_batched_tokens is not None:
-            grid = replace(
-                grid, max_num_batched_tokens=(max_num_batched_tokens,), most_tokens=max_num_batched_tokens
-            )
-        if topk is not None:
-            grid = replace(grid, topk=(topk,))
-        if experts is not None:
-            grid = replace(grid, experts=(experts,))
-        return grid
-
-    @property
-    def is_single(self) -> bool:
-        """Return whether the grid is one configuration, stated in full."""
-        sizes = (self.max_num_batched_tokens, self.topk, self.experts)
-        return self.most_tokens is not None and all(len(values) == 1 for values in sizes)
-
-    def __str__(self) -> str:
-        if self == Grid():
-            return "the stated grid"
-        named = (
-            ("max_num_batched_tokens", self.max_num_batched_tokens),
-            ("topk", self.topk),
-            ("experts", self.experts),
-        )
-        return ", ".join(
-            f"{name} {values[0]:,}" if len(values) == 1 else f"{len(values)} {name} of the grid"
-            for name, values in named
-        )
-
-
-GRID = Grid()
-"""The stated grid of `verify --bound` without size options."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """A configuration: what the bound gives, and the most tokens that its guard lets through."""
-
-    bound: Bound
-    ids: str
-    sizing: Sizing
-    rows: int
-    most_tokens: int
-
-    def worst(self, tokens: int) -> int:
-        s = self.sizing
-        return worst_end(
-            tokens, s.topk, s.num_experts, tile=s.tile, ids=self.ids, placement=self.bound.placement
-        )
-
-    def routed(self, tokens: int) -> int:
-        return routed_rows(tokens, self.sizing.topk, self.sizing.num_experts, ids=self.ids)
-
-    def smallest_tokens(self, most: int) -> int:
-        """Return the smallest M whose worst case exceeds the rows; the one of `most` tokens does."""
-        low, high = 0, most
-        while low < high:
-            middle = (low + high) // 2
-            if self.worst(middle) > self.rows:
-                high = middle
-            else:
-                low = middle + 1
-        return low
-
-    def sized_for(self, tokens: int) -> _Case:
-        """Return the configuration whose max_num_batched_tokens is the call itself."""
-        sizing = replace(self.sizing, tokens=max(tokens, 1))
-        return replace(self, sizing=sizing, rows=self.bound.rows(sizing))
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A configuration and the tokens of a call."""
-
-    case: _Case
-    tokens: int
-
-    @property
-    def size(self) -> tuple[int, int, int, int]:
-        """Return what is to be small, most important first."""
-        s = self.case.sizing
-        return self.case.routed(self.tokens), s.num_experts, s.topk, s.tokens
-
-    def witness(self, relation: str) -> BoundWitness:
-        """Return the witness with the worst routing of the call."""
-        case, s = self.case, self.case.sizing
-        placement = case.bound.placement
-        counts = worst_tokens_per_expert(
-            self.tokens, s.topk, s.num_experts, tile=s.tile, ids=case.ids, placement=placement
-        )
-        return BoundWitness(
-            bound=case.bound,
-            relation=relation,
-            ids=case.ids,
-            placement=placement,
-            sizing=s,
-            tokens=self.tokens,
-            tokens_per_expert=counts,
-            bound_rows=case.rows,
-        )
-
-
-def _smaller(best: _Found | None, found: _Found) -> _Found:
-    return found if best is None or found.size < best.size else best
 
 
 def find_counterexample(
@@ -190,8 +51,16 @@ def find_counterexample(
         ExpressionError: the bound has no value for a configuration.
         ValueError, TypeError: sizes that no model can have.
     """
-    cases = _Cases(bound, grid, tile, ids, expert_parallel_size, progress, should_stop)
-    best: _Found | None = None
+    cases = Cases(
+        bound=bound,
+        grid=grid,
+        tile=tile,
+        ids=bound.ids if ids is None else ids,
+        ranks=expert_parallel_size,
+        progress=progress,
+        should_stop=should_stop,
+    )
+    best: Found | None = None
     routable = False
     for case in cases:
         most = case.most_tokens
@@ -199,7 +68,7 @@ def find_counterexample(
         if best is not None:  # only fewer rows, or as few, are of interest now
             most = min(most, best.case.routed(best.tokens) // case.routed(1))
         if most >= 0 and case.worst(most) > case.rows:
-            best = _smaller(best, _Found(case, case.smallest_tokens(most)))
+            best = _smaller(best, Found(case, case.smallest_tokens(most)))
     if best is not None:
         return _refuted(_shrink(best, grid), cases)
     if cases.stopped:
@@ -215,15 +84,15 @@ def find_counterexample(
     )
 
 
-def _shrink(found: _Found, grid: Grid) -> _Found:
+def _shrink(found: Found, grid: Grid) -> Found:
     """Lower max_num_batched_tokens to the tokens of the call, unless it was stated or the bound then holds."""
     if grid.most_tokens is not None:
         return found
     case = found.case.sized_for(found.tokens)
-    return _Found(case, found.tokens) if case.worst(found.tokens) > case.rows else found
+    return Found(case, found.tokens) if case.worst(found.tokens) > case.rows else found
 
 
-def _refuted(found: _Found, cases: _Cases) -> Outcome:
+def _refuted(found: Found, cases: Cases) -> Outcome:
     witness = found.witness("overrun")
     if witness.rows <= witness.bound_rows:
         raise AssertionError(f"the worst case is not what its regions sum to: {witness}")
@@ -255,18 +124,26 @@ def check_attained(
         HELD with the smallest configuration in which the bound is attained, else REFUTED with the smallest one and
         its slack. With `tight` the bound must be attained in every configuration: REFUTED by the smallest loose one.
     """
-    cases = _Cases(bound, grid, tile, ids, expert_parallel_size, progress, should_stop)
-    attained: _Found | None = None
-    loose: _Found | None = None
+    cases = Cases(
+        bound=bound,
+        grid=grid,
+        tile=tile,
+        ids=bound.ids if ids is None else ids,
+        ranks=expert_parallel_size,
+        progress=progress,
+        should_stop=should_stop,
+    )
+    attained: Found | None = None
+    loose: Found | None = None
     times_attained = times_loose = 0
     for case in cases:
         most = case.most_tokens
         slack = case.rows - case.worst(most) if most > 0 else -1
         if slack == 0:
-            attained = _smaller(attained, _Found(case, most))
+            attained = _smaller(attained, Found(case, most))
             times_attained += 1
         elif slack > 0:
-            loose = _smaller(loose, _Found(case, most))
+            loose = _smaller(loose, Found(case, most))
             times_loose += 1
     share = f"attained in {times_attained:,} and loose in {times_loose:,} of {cases.range}"
     if loose is not None and (tight or (attained is None and not cases.stopped)):
@@ -286,83 +163,5 @@ def check_attained(
     )
 
 
-class _Cases:
-    """The legal configurations of a grid, counted as they are handed out."""
-
-    def __init__(
-        self,
-        bound: Bound,
-        grid: Grid,
-        tile: int,
-        ids: str | None,
-        expert_parallel_size: int,
-        progress: Callable[[int], None] | None,
-        should_stop: Callable[[], bool] | None,
-    ) -> None:
-        self.bound, self.grid, self.tile = bound, grid, tile
-        self.ids = check_ids(bound.ids if ids is None else ids)
-        self.ranks = expert_parallel_size
-        self.progress, self.should_stop = progress, should_stop
-        self.tried = 0
-        self.stopped = False
-        self.models = self._models()
-
-    @property
-    def range(self) -> str:
-        """Return what was tried, in words."""
-        ranks = f", {self.ranks} ranks" if self.ranks > 1 else ""
-        number = "1 configuration" if self.tried == 1 else f"{self.tried:,} configurations"
-        return f"{number} ({self.grid}, tile {self.tile:,}{ranks}, {self.ids} ids)"
-
-    def __iter__(self) -> Iterator[_Case]:
-        told = 0
-        for case in self._all():
-            if self.should_stop is not None and self.should_stop():
-                self.stopped = True
-                break
-            yield case
-            self.tried += 1
-            if self.progress is not None and self.tried - told == _REPORT_EVERY:
-                self.progress(_REPORT_EVERY)
-                told = self.tried
-        if self.progress is not None and self.tried > told:
-            self.progress(self.tried - told)
-
-    def _models(self) -> list[tuple[int, int]]:
-        """Return the legal (experts, topk): a rank for every expert share, distinct ids only up to the experts."""
-        if max(self.grid.experts) > MOST_EXPERTS:
-            raise ValueError(f"experts must be at most {MOST_EXPERTS:,}, got {max(self.grid.experts)}")
-        models = [
-            (experts, topk)
-            for experts in self.grid.experts
-            for topk in self.grid.topk
-            if experts >= self.ranks and (self.ids == "any" or topk <= experts)
-        ]
-        if not models:
-            largest = max(self.grid.experts)
-            local_experts(largest, self.ranks)
-            raise ValueError(
-                f"topk ({min(self.grid.topk)}) must be at most the number of experts ({largest}) "
-                "where the ids of a token are distinct"
-            )
-        return models
-
-    def _all(self) -> Iterator[_Case]:
-        bound, grid = self.bound, self.grid
-        batches = grid.max_num_batched_tokens[:1] if bound.capped else grid.max_num_batched_tokens
-        for experts, topk in self.models:
-            for batch in batches:
-                sizing = Sizing(
-                    tokens=batch,
-                    topk=topk,
-                    num_experts=local_experts(experts, self.ranks),
-                    num_global_experts=experts,
-                    tile=self.tile,
-                )
-                rows = bound.rows(sizing)
-                most = bound.most_tokens(sizing, rows)
-                if grid.most_tokens is not None:
-                    most = min(most, grid.most_tokens)
-                elif bound.capped:
-                    sizing = replace(sizing, tokens=max(most, 1))  # the guard is the only limit
-                yield _Case(bound, self.ids, sizing, rows, most)
+def _smaller(best: Found | None, found: Found) -> Found:
+    return found if best is None or found.size < best.size else best
