@@ -22,6 +22,23 @@ from nvfp4_moe.verification.grid import Grid as Grid
 from nvfp4_moe.verification.result import Outcome, Verdict
 
 
+def check_values(
+    bound: Bound,
+    grid: Grid = GRID,
+    *,
+    tile: int = TILE,
+    ids: str | None = None,
+    expert_parallel_size: int = 1,
+) -> None:
+    """Evaluate the bound in every configuration, so that one without a value is refused before long work.
+
+    Raises:
+        ExpressionError, ValueError, TypeError: as `find_counterexample`.
+    """
+    for _ in _cases(bound, grid, tile, ids, expert_parallel_size, None, None):
+        pass
+
+
 def find_counterexample(
     bound: Bound,
     grid: Grid = GRID,
@@ -51,15 +68,7 @@ def find_counterexample(
         ExpressionError: the bound has no value for a configuration.
         ValueError, TypeError: sizes that no model can have.
     """
-    cases = Cases(
-        bound=bound,
-        grid=grid,
-        tile=tile,
-        ids=bound.ids if ids is None else ids,
-        ranks=expert_parallel_size,
-        progress=progress,
-        should_stop=should_stop,
-    )
+    cases = _cases(bound, grid, tile, ids, expert_parallel_size, progress, should_stop)
     best: Found | None = None
     routable = False
     for case in cases:
@@ -124,15 +133,7 @@ def check_attained(
         HELD with the smallest configuration in which the bound is attained, else REFUTED with the smallest one and
         its slack. With `tight` the bound must be attained in every configuration: REFUTED by the smallest loose one.
     """
-    cases = Cases(
-        bound=bound,
-        grid=grid,
-        tile=tile,
-        ids=bound.ids if ids is None else ids,
-        ranks=expert_parallel_size,
-        progress=progress,
-        should_stop=should_stop,
-    )
+    cases = _cases(bound, grid, tile, ids, expert_parallel_size, progress, should_stop)
     attained: Found | None = None
     loose: Found | None = None
     times_attained = times_loose = 0
@@ -165,3 +166,23 @@ def check_attained(
 
 def _smaller(best: Found | None, found: Found) -> Found:
     return found if best is None or found.size < best.size else best
+
+
+def _cases(
+    bound: Bound,
+    grid: Grid,
+    tile: int,
+    ids: str | None,
+    ranks: int,
+    progress: Callable[[int], None] | None,
+    should_stop: Callable[[], bool] | None,
+) -> Cases:
+    return Cases(
+        bound=bound,
+        grid=grid,
+        tile=tile,
+        ids=bound.ids if ids is None else ids,
+        ranks=ranks,
+        progress=progress,
+        should_stop=should_stop,
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from nvfp4_moe.reference.padding import FORMULAS
 from nvfp4_moe.verification.bound_witness import BoundWitness, replay
-from nvfp4_moe.verification.bounds import GRID, Grid, check_attained, find_counterexample
+from nvfp4_moe.verification.bounds import GRID, Grid, check_attained, check_values, find_counterexample
 from nvfp4_moe.verification.expressions import ExpressionError, parse_bound
 from nvfp4_moe.verification.result import Outcome, Verdict
 from nvfp4_moe.verification.worst_case import ids_of_counts
@@ -241,11 +241,16 @@ def test_refusals(options: dict[str, Any], said: str) -> None:
         find_counterexample(parse_bound("proposed"), **options)
 
 
-def test_a_bound_without_a_value_names_the_sizes() -> None:
+@pytest.mark.parametrize("check", [find_counterexample, check_attained, check_values])
+def test_a_bound_without_a_value_names_the_sizes(check: Any) -> None:
     with pytest.raises(
         ExpressionError, match=r"division by zero with max_num_batched_tokens=1, .* num_experts=1,"
     ):
-        find_counterexample(parse_bound("max_num_batched_tokens // (num_experts - 1)"))
+        check(parse_bound("max_num_batched_tokens // (num_experts - 1)"))
+
+
+def test_sizes_may_leave_out_where_a_bound_has_no_value() -> None:
+    check_values(parse_bound("max_num_batched_tokens // (num_experts - 1)"), GRID.with_sizes(experts=8))
 
 
 # --- tightness ----------------------------------------------------------------------------------------------
