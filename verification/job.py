@@ -28,6 +28,8 @@ class Job:
     subject: str | None = None
     notes: list[str] = field(default_factory=list)
     """Lines for people beyond the claims, filled while it runs: a trace's report."""
+    interrupted: bool = False
+    """Set by a job that took Ctrl-C itself and still gave its rows."""
     on_begin: Callable[[], None] | None = None
     on_cancel: Callable[[], None] | None = None
 

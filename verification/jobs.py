@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
 from nvfp4_moe.verification.bounds import GRID, check_attained, find_counterexample
+from nvfp4_moe.verification.campaign_job import campaign_job
 from nvfp4_moe.verification.expressions import Bound, parse_bound
+from nvfp4_moe.verification.families import EXPERTS
+from nvfp4_moe.verification.fuzz import COUNTS_CLAIMS, IDS_LEVEL_CLAIMS, fuzz_counts, fuzz_ids
+from nvfp4_moe.verification.fuzz_plan import Form, Sizes, batches
+from nvfp4_moe.verification.golden import CHECKS as GOLDEN_CHECKS
+from nvfp4_moe.verification.golden import check_reference
 from nvfp4_moe.verification.job import Advance, Job
 from nvfp4_moe.verification.proof_job import CLAIMS as PROOF_CLAIMS
 from nvfp4_moe.verification.proof_job import ProofProcess
-from nvfp4_moe.verification.result import Method
+from nvfp4_moe.verification.result import Method, Outcome
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.settings import Settings
 from nvfp4_moe.verification.subject_jobs import subject_job
@@ -20,6 +26,14 @@ from nvfp4_moe.verification.trace_model import Trace
 from nvfp4_moe.verification.trace_report import report_lines
 from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS
 from nvfp4_moe.verification.traces import open_trace
+
+Fuzz = Callable[..., list[tuple[str, Outcome]]]
+
+GOLDEN_STATEMENTS = {
+    "quant.golden": "packed codes and scale bytes equal the second oracle's",
+    "routing.golden": "routing metadata equals the second oracle's, entry for entry",
+}
+"""What the check of the golden model itself says of claims that are otherwise about kernels."""
 
 
 def resolve_device(device: str) -> str:
@@ -39,8 +53,11 @@ def jobs_for(settings: Settings) -> list[Job]:
     return [
         *_subject_jobs(settings),
         _bound_job(settings, bound),
-        *(_trace_job(settings, bound, path_number) for path_number in range(len(settings.traces))),
+        *_fuzz_jobs(settings, bound),
+        _golden_job(settings),
+        *(_trace_job(settings, bound, number) for number in range(len(settings.traces))),
         _proof_job(settings),
+        *([campaign_job(settings, bound, _fuzz_sizes(settings))] if _has_campaign(settings) else []),
     ]
 
 
@@ -78,6 +95,56 @@ def _bound_job(settings: Settings, bound: Bound) -> Job:
         name="smallest counterexample",
         tells=[("padding.bound", Method.SEARCH), ("padding.attained", Method.SEARCH)],
         work=work,
+    )
+
+
+def _fuzz_sizes(settings: Settings) -> Sizes:
+    experts = EXPERTS if settings.num_experts is None else (settings.num_experts,)
+    return Sizes(experts=experts, topk=settings.topk, tile=settings.tile)
+
+
+def _fuzz_jobs(settings: Settings, bound: Bound) -> list[Job]:
+    sizes, level, seed = _fuzz_sizes(settings), settings.level, settings.seed
+
+    def job(name: str, form: Form, claims: Sequence[str], fuzz: Fuzz) -> Job:
+        def work(advance: Advance) -> Iterator[Row]:
+            for claim_id, outcome in fuzz(level, seed, [bound], advance, lambda: False, sizes=sizes):
+                required = settings.tight if claim_id == "padding.attained" else None
+                yield Row(claim_id=claim_id, method=Method.FUZZ, outcome=outcome, required=required)
+
+        planned = sum(batch.cases for batch in batches(seed, level, form=form, sizes=sizes))
+        return Job(name=name, tells=[(claim, Method.FUZZ) for claim in claims], work=work, cases=planned)
+
+    return [
+        job("fuzz of counts", Form.COUNTS, COUNTS_CLAIMS, fuzz_counts),
+        job("fuzz of ids", Form.IDS, IDS_LEVEL_CLAIMS, fuzz_ids),
+    ]
+
+
+def _has_campaign(settings: Settings) -> bool:
+    return settings.budget is not None or settings.resume is not None
+
+
+# --- the golden model --------------------------------------------------------------------------------------
+
+
+def _golden_job(settings: Settings) -> Job:
+    def work(advance: Advance) -> Iterator[Row]:
+        level = min(settings.level, 2)
+        for claim_id, outcome in check_reference(level=level, seed=settings.seed, progress=advance):
+            yield Row(
+                claim_id=claim_id,
+                method=Method.CONFORMANCE,
+                outcome=outcome,
+                subject="reference",
+                statement=GOLDEN_STATEMENTS.get(claim_id),
+            )
+
+    return Job(
+        name="golden model against the second oracle",
+        tells=[(claim, Method.CONFORMANCE) for claim in GOLDEN_CHECKS],
+        work=work,
+        subject="reference",
     )
 
 

@@ -84,6 +84,8 @@ def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = 
             rows += found
             finished.append(job)
             watcher.finish(job, found)
+            if job.interrupted:
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
         interrupted = True
         rows += [row for job in jobs if job not in finished for row in job.unfinished("interrupted")]
