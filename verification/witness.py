@@ -114,6 +114,11 @@ def load_counterexamples(path: Path) -> list[Counterexample]:
     )
 
 
+def can_replay(witness: Witness) -> bool:
+    """Return whether something here knows the witness's kind."""
+    return witness.get("kind") in list(KINDS)
+
+
 def replay(witness: Witness, *, subject: str | None = None) -> Replay:
     """Run a witness again.
 

@@ -103,6 +103,12 @@ def test_a_refuted_claim_without_a_witness_is_undecided(
     assert "padding.bound (mine)" in capsys.readouterr().out
 
 
+def test_a_kind_that_nothing_runs_is_undecided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = Outcome(verdict=Verdict.REFUTED, cases=1, witness={"kind": "told"})
+    assert run(["replay", str(run_file(tmp_path, claim(told)))]) == 3
+    assert "nothing runs a witness of kind 'told' again" in capsys.readouterr().out
+
+
 def test_script(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", str(saved), "--as-script"]) == 0
     text = capsys.readouterr().out

@@ -21,7 +21,7 @@ from nvfp4_moe.cli.options import (
 )
 from nvfp4_moe.verification.bound_witness import CannotReplay
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED
-from nvfp4_moe.verification.witness import Counterexample, as_script, load_counterexamples, replay
+from nvfp4_moe.verification.witness import Counterexample, as_script, can_replay, load_counterexamples, replay
 
 TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
 
@@ -122,6 +122,8 @@ def _replay(out: Console, example: Counterexample, subject: str | None) -> dict[
 def _outcome(example: Counterexample, subject: str | None) -> tuple[bool | None, tuple[str, ...]]:
     if example.witness is None:
         return None, ("refuted without a witness: nothing to run again",)
+    if example.claim is not None and not can_replay(example.witness):  # ours, but of a kind that is only told
+        return None, (f"nothing runs a witness of kind {example.witness.get('kind')!r:.60} again",)
     try:
         with at_the_door():
             done = replay(example.witness, subject=subject)
