@@ -18,31 +18,33 @@ tensor amax / 2688), SF the decoded block scale, rcp the reciprocal of the arith
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 
 from nvfp4_moe.reference.arithmetic import Operations
-from nvfp4_moe.reference.casts import decode_ue4m3, encode_e2m1, encode_ue4m3
+from nvfp4_moe.reference.casts import encode_e2m1
 from nvfp4_moe.reference.formats import NVFP4
-
-Values = Mapping[str, torch.Tensor]
-"""What has been computed so far, by name: float32 (R, K/16), block_scale uint8; the global scale () or (R, 1)."""
+from nvfp4_moe.reference.recipe_steps import (
+    Step,
+    clamp_scale,
+    decode_scale,
+    encode_scale,
+    multiplier_encode_over_scale,
+    multiplier_encode_times_reciprocal,
+    multiplier_ieee_bounded,
+    multiplier_inverse_decode_over_scale,
+    multiplier_unless_amax_zero,
+    multiplier_unless_scale_zero,
+    scale_amax_first,
+    scale_global_first,
+    scale_global_first_approximate,
+    scale_quotient_over_decode,
+    scale_quotient_times_encode,
+)
 
 GlobalScale = Literal["global_encode_scale", "global_decode_scale"]
-
-FLOAT32_MAX = torch.finfo(torch.float32).max
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One operation on values per block."""
-
-    writes: str
-    formula: str
-    compute: Callable[[Values, Operations], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,106 +119,9 @@ def largest_magnitude(blocks: torch.Tensor, *, drop_nan: bool) -> torch.Tensor:
     return torch.where(largest < 0, torch.nan, largest)
 
 
-# --- the operations --------------------------------------------------------------------------------------------
-
-
-def _constant(value: float, like: torch.Tensor) -> torch.Tensor:
-    """Return `value` in every place of `like`: torch divides by a scalar as a product on some devices."""
-    return torch.full_like(like, value, dtype=torch.float32)
-
-
-def _largest_code(like: torch.Tensor) -> torch.Tensor:
-    return _constant(NVFP4.element.max, like)
-
-
-def _inverse(values: torch.Tensor) -> torch.Tensor:
-    """Return the IEEE quotient 1 / values."""
-    return torch.div(_constant(1.0, values), values)
-
-
-def _scale_amax_first(v: Values, ops: Operations) -> torch.Tensor:
-    a, g = v["block_amax"], v["global_encode_scale"]
-    return g * (a * ops.reciprocal(_largest_code(a)))
-
-
-def _scale_global_first(v: Values, ops: Operations) -> torch.Tensor:
-    del ops
-    a, g = v["block_amax"], v["global_encode_scale"]
-    return a * (g * _inverse(_largest_code(g)))
-
-
-def _scale_global_first_approximate(v: Values, ops: Operations) -> torch.Tensor:
-    a, g = v["block_amax"], v["global_encode_scale"]
-    return a * (g * ops.reciprocal(_largest_code(g)))
-
-
-def _scale_quotient_times_encode(v: Values, ops: Operations) -> torch.Tensor:
-    del ops
-    a, g = v["block_amax"], v["global_encode_scale"]
-    return torch.div(a, _largest_code(a)) * g
-
-
-def _scale_quotient_over_decode(v: Values, ops: Operations) -> torch.Tensor:
-    del ops
-    a, p = v["block_amax"], v["global_decode_scale"]
-    return torch.div(torch.div(a, _largest_code(a)), p)
-
-
-def _clamp_scale(least: float) -> Callable[[Values, Operations], torch.Tensor]:
-    def clamp(v: Values, ops: Operations) -> torch.Tensor:
-        del ops
-        return v["unclamped_scale"].clamp(least, NVFP4.scale.max)
-
-    return clamp
-
-
-def _encode_scale(v: Values, ops: Operations) -> torch.Tensor:
-    del ops
-    return encode_ue4m3(v["scale"])
-
-
-def _decode_scale(v: Values, ops: Operations) -> torch.Tensor:
-    del ops
-    return decode_ue4m3(v["block_scale"])
-
-
-def _reciprocal_of_product(v: Values, ops: Operations) -> torch.Tensor:
-    return ops.reciprocal(v["decoded_scale"] * ops.reciprocal(v["global_encode_scale"]))
-
-
-def _multiplier_unless_scale_zero(v: Values, ops: Operations) -> torch.Tensor:
-    return torch.where(v["decoded_scale"] == 0, 0.0, _reciprocal_of_product(v, ops))
-
-
-def _multiplier_unless_amax_zero(v: Values, ops: Operations) -> torch.Tensor:
-    return torch.where(v["block_amax"] == 0, 0.0, _reciprocal_of_product(v, ops))
-
-
-def _multiplier_ieee_bounded(v: Values, ops: Operations) -> torch.Tensor:
-    del ops
-    product = v["decoded_scale"] * _inverse(v["global_encode_scale"])
-    return _inverse(product).clamp(max=FLOAT32_MAX)
-
-
-def _multiplier_encode_times_reciprocal(v: Values, ops: Operations) -> torch.Tensor:
-    return (v["global_encode_scale"] * ops.reciprocal(v["decoded_scale"])).clamp(max=FLOAT32_MAX)
-
-
-def _multiplier_encode_over_scale(v: Values, ops: Operations) -> torch.Tensor:
-    del ops
-    return torch.div(v["global_encode_scale"], v["decoded_scale"])
-
-
-def _multiplier_inverse_decode_over_scale(v: Values, ops: Operations) -> torch.Tensor:
-    del ops
-    return torch.div(_inverse(v["global_decode_scale"]), v["decoded_scale"])
-
-
-# --- the recipes -----------------------------------------------------------------------------------------------
-
 _TO_BYTE = (
-    Step("block_scale", "e4m3(scale)", _encode_scale),
-    Step("decoded_scale", "float32(block_scale)", _decode_scale),
+    Step("block_scale", "e4m3(scale)", encode_scale),
+    Step("decoded_scale", "float32(block_scale)", decode_scale),
 )
 
 VLLM = Recipe(
@@ -225,9 +130,9 @@ VLLM = Recipe(
     global_scale="global_encode_scale",
     drops_nan=True,
     steps=(
-        Step("scale", "g * (a * rcp(6))", _scale_amax_first),
+        Step("scale", "g * (a * rcp(6))", scale_amax_first),
         *_TO_BYTE,
-        Step("multiplier", "SF == 0 ? 0 : rcp(SF * rcp(g))", _multiplier_unless_scale_zero),
+        Step("multiplier", "SF == 0 ? 0 : rcp(SF * rcp(g))", multiplier_unless_scale_zero),
     ),
 )
 
@@ -237,9 +142,9 @@ TENSORRT_LLM = Recipe(
     global_scale="global_encode_scale",
     drops_nan=True,
     steps=(
-        Step("scale", "g * (a * rcp(6))", _scale_amax_first),
+        Step("scale", "g * (a * rcp(6))", scale_amax_first),
         *_TO_BYTE,
-        Step("multiplier", "a == 0 ? 0 : rcp(SF * rcp(g))", _multiplier_unless_amax_zero),
+        Step("multiplier", "a == 0 ? 0 : rcp(SF * rcp(g))", multiplier_unless_amax_zero),
     ),
 )
 
@@ -249,9 +154,9 @@ TRANSFORMER_ENGINE = Recipe(
     global_scale="global_encode_scale",
     drops_nan=True,
     steps=(
-        Step("scale", "a * (g * (1/6))", _scale_global_first),
+        Step("scale", "a * (g * (1/6))", scale_global_first),
         *_TO_BYTE,
-        Step("multiplier", "min(1 / (SF * (1/g)), FLT_MAX)", _multiplier_ieee_bounded),
+        Step("multiplier", "min(1 / (SF * (1/g)), FLT_MAX)", multiplier_ieee_bounded),
     ),
 )
 
@@ -261,9 +166,9 @@ CUTLASS = Recipe(
     global_scale="global_encode_scale",
     drops_nan=False,
     steps=(
-        Step("scale", "a * (g * rcp(6))", _scale_global_first_approximate),
+        Step("scale", "a * (g * rcp(6))", scale_global_first_approximate),
         *_TO_BYTE,
-        Step("multiplier", "min(g * rcp(SF), FLT_MAX)", _multiplier_encode_times_reciprocal),
+        Step("multiplier", "min(g * rcp(SF), FLT_MAX)", multiplier_encode_times_reciprocal),
     ),
 )
 
@@ -273,10 +178,10 @@ TORCHAO = Recipe(
     global_scale="global_decode_scale",
     drops_nan=False,
     steps=(
-        Step("unclamped_scale", "(a / 6) / p", _scale_quotient_over_decode),
-        Step("scale", "clamp(unclamped_scale, 2^-6, 448)", _clamp_scale(NVFP4.scale.min_normal)),
+        Step("unclamped_scale", "(a / 6) / p", scale_quotient_over_decode),
+        Step("scale", "clamp(unclamped_scale, 2^-6, 448)", clamp_scale(NVFP4.scale.min_normal)),
         *_TO_BYTE,
-        Step("multiplier", "(1/p) / SF", _multiplier_inverse_decode_over_scale),
+        Step("multiplier", "(1/p) / SF", multiplier_inverse_decode_over_scale),
     ),
     domain="finite inputs; torchao's own element cast gives a NaN the code 3 or 11",
 )
@@ -290,10 +195,10 @@ MSLK = Recipe(
     global_scale="global_encode_scale",
     drops_nan=False,
     steps=(
-        Step("unclamped_scale", "(a / 6) * g", _scale_quotient_times_encode),
-        Step("scale", "clamp(unclamped_scale, 2^-16, 448)", _clamp_scale(MSLK_LEAST_SCALE)),
+        Step("unclamped_scale", "(a / 6) * g", scale_quotient_times_encode),
+        Step("scale", "clamp(unclamped_scale, 2^-16, 448)", clamp_scale(MSLK_LEAST_SCALE)),
         *_TO_BYTE,
-        Step("multiplier", "g / SF", _multiplier_encode_over_scale),
+        Step("multiplier", "g / SF", multiplier_encode_over_scale),
     ),
 )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nvfp4_moe.reference import chunked_rows
 from nvfp4_moe.reference.arithmetic import IEEE
 from nvfp4_moe.reference.chunked_rows import Pieces, quantize_rows_into
 from nvfp4_moe.reference.formats import E2M1
+from nvfp4_moe.reference.piece_quantizer import PieceQuantizer
 from nvfp4_moe.reference.recipes import RECIPES, VLLM, Recipe
 from nvfp4_moe.reference.rows import quantize_rows_plainly
 from nvfp4_moe.verification.counter import words
@@ -54,13 +54,13 @@ def assert_same(pair: tuple[tuple[torch.Tensor, torch.Tensor], tuple[torch.Tenso
 def fast_groups(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Return a list that gains one entry for each group that took the fast path: did it saturate?"""
     taken: list[bool] = []
-    encode = chunked_rows.PieceQuantizer.encode
+    encode = PieceQuantizer.encode
 
-    def counted(self: chunked_rows.PieceQuantizer, *tensors: torch.Tensor, saturates: bool) -> None:
+    def counted(self: PieceQuantizer, *tensors: torch.Tensor, saturates: bool) -> None:
         taken.append(saturates)
         encode(self, *tensors, saturates=saturates)
 
-    monkeypatch.setattr(chunked_rows.PieceQuantizer, "encode", counted)
+    monkeypatch.setattr(PieceQuantizer, "encode", counted)
     return taken
 
 

@@ -79,7 +79,7 @@ def test_search_by_kind_and_chip() -> None:
     assert find_table("silu_bf16").chip == "chip B"
     assert find_table("silu_bf16", chip="chip A").chip == "chip A"
     with pytest.raises(
-        MissingTableError, match="needs a silu_bf16 table for chip 'C'; known .*chip B"
+        MissingTableError, match=r"needs a silu_bf16 table for chip 'C'; known .*chip B"
     ) as caught:
         find_table("silu_bf16", chip="C")
     assert str(DATA) in str(caught.value)

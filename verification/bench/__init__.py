@@ -1,0 +1,1 @@
+"""Benchmarks: scripts that print a table and write JSON. They judge nothing and no test times anything."""
