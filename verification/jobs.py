@@ -51,7 +51,7 @@ def jobs_for(settings: Settings) -> list[Job]:
     """
     bound = parse_bound(settings.bound)
     return [
-        *_subject_jobs(settings),
+        *subject_jobs(settings),
         _bound_job(settings, bound),
         *_fuzz_jobs(settings, bound),
         _golden_job(settings),
@@ -179,7 +179,7 @@ def _check_trace(
 # --- subjects ----------------------------------------------------------------------------------------------
 
 
-def _subject_jobs(settings: Settings) -> list[Job]:
+def subject_jobs(settings: Settings) -> list[Job]:
     """Return the jobs of the given subjects, or of our own kernels where none is given."""
     specs = settings.subjects or ["cuda" if resolve_device(settings.device) == "cuda" else "host"]
     return [

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nvfp4_moe import __version__
+from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.job import Job
-from nvfp4_moe.verification.jobs import jobs_for, resolve_device
-from nvfp4_moe.verification.result import Result
+from nvfp4_moe.verification.jobs import jobs_for, resolve_device, subject_jobs
+from nvfp4_moe.verification.result import EXIT_OK, Result, Verdict
 from nvfp4_moe.verification.rows import Row, claim_results
 from nvfp4_moe.verification.settings import Settings
 from nvfp4_moe.verification.traces import TraceError
@@ -43,10 +44,12 @@ class _Silent:
     def finish(self, job: Job, rows: list[Row]) -> None: ...
 
 
-def verify(*, observer: Observer | None = None, **options: Any) -> Result:
-    """Check the padding bound and the golden model, and return what was found.
+def verify(subject: object | None = None, *, observer: Observer | None = None, **options: Any) -> Result:
+    """Check the padding bound, the golden model and, if one is given, an implementation.
 
     Args:
+        subject: a `Subject`, any object or module with its operations, or a name as `--subject` takes; None: our own
+            kernels.
         observer: told of every job; None: nobody watches.
         **options: the fields of `Settings` (level, seed, bound, traces, ...).
 
@@ -54,11 +57,43 @@ def verify(*, observer: Observer | None = None, **options: Any) -> Result:
         The claims with their verdicts; `Result.exit_code` is what the command line exits with.
 
     Raises:
-        TypeError, ValueError: an option that is not legal.
+        TypeError, ValueError: an option that is not legal, a subject without operations.
         OSError: a trace or store that cannot be read.
     """
+    if subject is not None:
+        options["subjects"] = (_as_subject(subject),)
     settings = Settings(**options)
     return execute(settings, prepare(settings), observer=observer)
+
+
+def assert_conforms(subject: object, *, level: int = 1, **options: Any) -> Result:
+    """Run a subject's conformance and raise if one of its claims is refuted or could not be decided.
+
+    Args:
+        subject: as for `verify`.
+        level, **options: as for `verify`; only the subject's claims are judged, the formula's are not run.
+
+    Returns:
+        The result, where every claim holds.
+
+    Raises:
+        AssertionError: the findings, one line each.
+    """
+    settings = Settings(subjects=(_as_subject(subject),), level=level, **options)
+    result = execute(settings, subject_jobs(settings))
+    if result.exit_code != EXIT_OK:
+        broken = [
+            c for c in result.claims if c.verdict in (Verdict.REFUTED, Verdict.SKIPPED, Verdict.UNDECIDED)
+        ]
+        lines = [f"{c.id}: {c.verdict}: {c.detail}" for c in broken if c.required]
+        raise AssertionError(f"{lines and broken[0].subject} does not conform:\n" + "\n".join(lines))
+    return result
+
+
+def _as_subject(subject: object) -> str | Subject:
+    if isinstance(subject, str):
+        return subject
+    return Subject.of(subject, name=getattr(subject, "__name__", type(subject).__name__))
 
 
 def prepare(settings: Settings) -> list[Job]:

@@ -150,18 +150,28 @@ def _table(title: str, claims: Sequence[ClaimResult]) -> Table:
     table.add_column("cases", justify="right", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("what was found", overflow="fold", ratio=1)
+    said: set[tuple[str, str]] = set()
     for claim in claims:
         name = claim.id if claim.subject is None else f"{claim.id} ({claim.subject})"
-        optional = "" if claim.required else " (informs)"
         table.add_row(
             Text(str(claim.verdict), style=_STYLES[claim.verdict]),
             Text(name),
             Text(str(claim.method)),
             f"{claim.cases:,}",
             f"{claim.seconds:.1f} s",
-            Text(f"{claim.statement}{optional}" + (f": {claim.detail}" if claim.detail else "")),
+            _found(claim, said),
         )
     return table
+
+
+def _found(claim: ClaimResult, said: set[tuple[str, str]]) -> Text:
+    """Return the statement, once for each claim, and the detail."""
+    key = (claim.id, claim.statement)
+    statement = "" if key in said else claim.statement + ("" if claim.required else " (informs)")
+    said.add(key)
+    return (
+        Text(statement, style="bold") + Text(": " if statement and claim.detail else "") + Text(claim.detail)
+    )
 
 
 def _print_summary(out: Console, result: Result) -> None:
