@@ -205,7 +205,12 @@ def test_outcomes_can_go_to_another_process(fake) -> None:
 def test_entry_prints_json(fake, capsys, monkeypatch) -> None:
     fake(Answer.UNSAT, Answer.UNSAT)
     assert entry.main(["--level", "1", "--json", "-"]) == 0
-    assert [e["verdict"] for e in json.loads(capsys.readouterr().out)] == ["PROVED", "PROVED"]
+    printed = json.loads(capsys.readouterr().out)
+    assert [(e["id"], e["verdict"]) for e in printed] == [
+        ("padding.bound", "PROVED"),
+        ("padding.disjoint", "PROVED"),
+    ]
+    assert all(e["seconds"] >= 0 for e in printed)
     fake(Answer.SAT, Answer.UNSAT)
     assert entry.main([]) == 1
     fake(Answer.UNKNOWN, Answer.UNSAT)

@@ -8,7 +8,9 @@ columns symbolic, so that the proofs hold for all sizes; only `index` speaks abo
 `python -m nvfp4_moe.verification.proofs --help` runs the proofs alone.
 """
 
+from nvfp4_moe.verification.proofs.expression import prove_expression as prove_expression
 from nvfp4_moe.verification.proofs.obligation import Obligation as Obligation
 from nvfp4_moe.verification.proofs.proving import obligations as obligations
 from nvfp4_moe.verification.proofs.proving import prove as prove
+from nvfp4_moe.verification.proofs.proving import prove_claims as prove_claims
 from nvfp4_moe.verification.proofs.proving import write_smt2 as write_smt2

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from nvfp4_moe.verification.proofs import extremes, index, padding, placement, solvers, swizzle
+from nvfp4_moe.verification.proofs.judging import Question, judge, put, skipped
 from nvfp4_moe.verification.proofs.obligation import Obligation
-from nvfp4_moe.verification.proofs.solvers import Answer, Reply
-from nvfp4_moe.verification.result import Outcome, Verdict
+from nvfp4_moe.verification.result import Outcome
 
 FAMILIES: tuple[Callable[[], list[Obligation]], ...] = (
     padding.bound,
@@ -57,21 +58,12 @@ def write_smt2(folder: Path = FOLDER) -> list[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One obligation put to both provers."""
+class ProvedClaim:
+    """What the provers said of one claim."""
 
-    obligation: Obligation
-    replies: dict[str, Reply]
-
-    @property
-    def disproved(self) -> list[str]:
-        """Return the provers that found a model of the negation."""
-        return [name for name, reply in self.replies.items() if reply.answer is Answer.SAT]
-
-    @property
-    def open(self) -> list[str]:
-        """Return the provers that could not tell."""
-        return [name for name, reply in self.replies.items() if reply.answer is Answer.UNKNOWN]
+    claim_id: str
+    outcome: Outcome
+    seconds: float
 
 
 def prove(
@@ -81,10 +73,7 @@ def prove(
     progress: Callable[[int], None] = lambda done: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> list[tuple[str, Outcome]]:
-    """Prove the obligations of a level with z3 and cvc5 and return one outcome for each claim.
-
-    A claim is PROVED if both provers prove all of its obligations, REFUTED if either finds a model against one
-    (the witness holds it, and a disagreement is said), else UNDECIDED. `cases` counts questions put to a prover.
+    """Prove the obligations of a level with z3 and cvc5 and return one outcome for each claim; see `judge`.
 
     Args:
         level: 1 takes seconds, 2 minutes.
@@ -92,88 +81,35 @@ def prove(
         progress: called with the number of questions answered since the last call.
         should_stop: asked before every question; when true, claims that are not finished are left out.
     """
-    wanted = obligations(level)
-    claim_ids = list(dict.fromkeys(o.claim_id for o in wanted))
-    absent = solvers.missing()
-    if absent:
-        return [(claim_id, _skipped(absent)) for claim_id in claim_ids]
-    outcomes: list[tuple[str, Outcome]] = []
-    for claim_id in claim_ids:
-        questions = _ask(
-            [o for o in wanted if o.claim_id == claim_id],
-            timeout_s=timeout_s,
-            progress=progress,
-            should_stop=should_stop,
-        )
-        if questions is None:
-            break
-        outcomes.append((claim_id, _judge(questions)))
-    return outcomes
+    claims = prove_claims(level, timeout_s=timeout_s, progress=progress, should_stop=should_stop)
+    return [(claim.claim_id, claim.outcome) for claim in claims]
 
 
-def _skipped(absent: Sequence[str]) -> Outcome:
-    present = [name for name in solvers.SOLVERS if name not in absent]
-    alone = f"; {present[0]} alone is there, a proof needs both" if present else ""
-    return Outcome(
-        verdict=Verdict.SKIPPED,
-        cases=0,
-        detail=f"needs {' and '.join(absent)} (pip install 'nvfp4-moe[{solvers.EXTRA}]'){alone}",
-    )
-
-
-def _ask(
-    wanted: Iterable[Obligation],
+def prove_claims(
+    level: int,
     *,
-    timeout_s: float,
-    progress: Callable[[int], None],
-    should_stop: Callable[[], bool],
-) -> list[Question] | None:
-    questions: list[Question] = []
-    for obligation in wanted:
-        replies: dict[str, Reply] = {}
-        for name, ask in solvers.SOLVERS.items():
-            if should_stop():
-                return None
-            replies[name] = ask(obligation.smt2(), timeout_s=timeout_s)
-            progress(1)
-        questions.append(Question(obligation, replies))
-    return questions
-
-
-def _judge(questions: Sequence[Question]) -> Outcome:
-    cases = sum(len(q.replies) for q in questions)
-    for question in questions:
-        if question.disproved:
-            return _refuted(question, cases)
-    still_open = [f"{q.obligation.name} ({', '.join(q.open)})" for q in questions if q.open]
-    if still_open:
-        return Outcome(
-            verdict=Verdict.UNDECIDED, cases=cases, detail=f"no answer in time: {'; '.join(still_open)}"
-        )
-    claim_id = questions[0].obligation.claim_id
-    note = f"; {NOTES[claim_id]()}" if claim_id in NOTES else ""
-    return Outcome(
-        verdict=Verdict.PROVED,
-        cases=cases,
-        detail=f"{len(questions)} obligations, {' and '.join(solvers.SOLVERS)} agree{note}",
-    )
-
-
-def _refuted(question: Question, cases: int) -> Outcome:
-    solver = question.disproved[0]
-    others = {name: str(r.answer) for name, r in question.replies.items() if name not in question.disproved}
-    disagree = "".join(f"; {name} says {answer}" for name, answer in others.items())
-    return Outcome(
-        verdict=Verdict.REFUTED,
-        cases=cases,
-        detail=f"{solver} has a model against {question.obligation.name}{disagree}",
-        witness={
-            "kind": "proof",
-            "obligation": question.obligation.key,
-            "solver": solver,
-            "model": dict(question.replies[solver].model),
-        },
-    )
+    timeout_s: float = DEFAULT_TIMEOUT_S,
+    progress: Callable[[int], None] = lambda done: None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[ProvedClaim]:
+    """Yield what `prove` returns claim by claim, each with its seconds."""
+    absent = solvers.missing()
+    by_claim: dict[str, list[Obligation]] = {}
+    for obligation in obligations(level):
+        by_claim.setdefault(obligation.claim_id, []).append(obligation)
+    for claim_id, wanted in by_claim.items():
+        if absent:
+            yield ProvedClaim(claim_id, skipped(absent), 0.0)
+            continue
+        start = time.perf_counter()
+        questions: list[Question] = []
+        for obligation in wanted:
+            question = put(obligation, timeout_s=timeout_s, progress=progress, should_stop=should_stop)
+            if question is None:
+                return
+            questions.append(question)
+        note = NOTES[claim_id]() if claim_id in NOTES else ""
+        yield ProvedClaim(claim_id, judge(questions, note=note), time.perf_counter() - start)
 
 
 def _first_wraps() -> str:
