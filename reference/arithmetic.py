@@ -7,15 +7,16 @@
   measured on a chip (`tables`). Without a table the request is refused, never approximated.
 
 A caller's process may flush subnormals (`torch.set_flush_denormal`), which would change results silently; public
-entry points therefore compute inside `subnormals_kept`.
+entry points are therefore wrapped in `keeps_subnormals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from typing import Protocol
+from functools import wraps
+from typing import ParamSpec, Protocol, TypeVar
 
 import torch
 
@@ -126,6 +127,9 @@ class HardwareOperations:
 
 IEEE = IeeeOperations()
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 def operations(arithmetic: Arithmetic | str | Operations) -> Operations:
     """Return the operations of a named arithmetic; an object with operations of its own is returned as it is.
@@ -145,16 +149,30 @@ def operations(arithmetic: Arithmetic | str | Operations) -> Operations:
     return HardwareOperations()
 
 
-@contextmanager
-def subnormals_kept() -> Iterator[None]:
-    """Compute with subnormals in this block even if the calling thread flushes them, and restore its setting."""
-    smallest = torch.ones((), dtype=torch.int32, device="cpu").view(torch.float32)
-    flushes = bool(smallest * 1.0 == 0.0)
-    if not flushes:
-        yield
-        return
+def keeps_subnormals(compute: Callable[P, T]) -> Callable[P, T]:
+    """Make a function keep subnormals even where its caller's thread flushes them to zero.
+
+    If the calling thread flushes, the work is done in a new thread that does not, so that the threads among which
+    torch splits an operation there are new as well: those of the caller may have been started with its setting. The
+    caller's setting is never touched. A process that flushed once, started torch's threads and stopped flushing
+    still has threads that flush; torch gives no way to see them.
+    """
+
+    @wraps(compute)
+    def kept(*args: P.args, **kwargs: P.kwargs) -> T:
+        if not _flushes_subnormals():
+            return compute(*args, **kwargs)
+        with ThreadPoolExecutor(1, initializer=keep_subnormals_in_this_thread) as thread:
+            return thread.submit(compute, *args, **kwargs).result()
+
+    return kept
+
+
+def keep_subnormals_in_this_thread() -> None:
+    """Stop flushing subnormals in the calling thread and in those that it starts."""
     torch.set_flush_denormal(False)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(True)
+
+
+def _flushes_subnormals() -> bool:
+    smallest = torch.ones((), dtype=torch.int32, device="cpu").view(torch.float32)
+    return bool(smallest * 1.0 == 0.0)

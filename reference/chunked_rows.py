@@ -16,8 +16,9 @@ from dataclasses import dataclass
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Operations, subnormals_kept
+from nvfp4_moe.reference.arithmetic import Operations, keep_subnormals_in_this_thread, keeps_subnormals
 from nvfp4_moe.reference.casts import pack
+from nvfp4_moe.reference.padding import ceil_div
 from nvfp4_moe.reference.piece_quantizer import BLOCK, ROUNDS_BEYOND_LARGEST, PieceQuantizer
 from nvfp4_moe.reference.recipes import Recipe
 
@@ -71,26 +72,25 @@ def quantize_rows_into(
     starts = iter(range(0, rows, rows_per_group))
 
     def work() -> None:
-        # `next` of a range iterator is atomic, so threads share out the groups without a lock.
         quantizer = PieceQuantizer(
             input.dtype,
             input.device,
             group_elements=min(rows, rows_per_group) * columns,
             piece_elements=cut.elements,
         )
-        with subnormals_kept():
-            for start in starts:
-                group = slice(start, min(start + rows_per_group, rows))
-                scale = global_scale if global_scale.dim() == 0 else global_scale[group]
-                _quantize_group(
-                    quantizer, input[group], scale, packed[group], block_scale[group], recipe=recipe, ops=ops
-                )
+        # `next` of a range iterator is atomic, so threads share out the groups without a lock.
+        for start in starts:
+            group = slice(start, min(start + rows_per_group, rows))
+            scale = global_scale if global_scale.dim() == 0 else global_scale[group]
+            _quantize_group(
+                quantizer, input[group], scale, packed[group], block_scale[group], recipe=recipe, ops=ops
+            )
 
-    threads = min(cut.threads, -(-rows // rows_per_group))
+    threads = min(cut.threads, ceil_div(rows, rows_per_group))
     if threads <= 1:
-        work()
+        keeps_subnormals(work)()
         return
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(threads, initializer=keep_subnormals_in_this_thread) as pool:
         for done in [pool.submit(work) for _ in range(threads)]:
             done.result()
 

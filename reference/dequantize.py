@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import subnormals_kept
+from nvfp4_moe.reference.arithmetic import keeps_subnormals
 from nvfp4_moe.reference.casts import decode_e2m1, decode_ue4m3, unpack
 from nvfp4_moe.reference.formats import NVFP4
 
 
+@keeps_subnormals
 def dequantize(
     packed: torch.Tensor, block_scale: torch.Tensor, global_decode_scale: torch.Tensor | float
 ) -> torch.Tensor:
@@ -39,7 +40,6 @@ def dequantize(
         )
     if isinstance(global_decode_scale, torch.Tensor) and global_decode_scale.dtype != torch.float32:
         raise TypeError(f"global_decode_scale must be float32, got {global_decode_scale.dtype}")
-    with subnormals_kept():
-        elements = decode_e2m1(codes).view(*blocks, NVFP4.block_size)
-        scaled = (elements * decode_ue4m3(block_scale).unsqueeze(-1)).view(codes.shape)
-        return torch.mul(scaled, global_decode_scale)
+    elements = decode_e2m1(codes).view(*blocks, NVFP4.block_size)
+    scaled = (elements * decode_ue4m3(block_scale).unsqueeze(-1)).view(codes.shape)
+    return torch.mul(scaled, global_decode_scale)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Operations, subnormals_kept
+from nvfp4_moe.reference.arithmetic import Operations, keeps_subnormals
 from nvfp4_moe.reference.casts import pack
 from nvfp4_moe.reference.chunked_rows import quantize_rows_into
 from nvfp4_moe.reference.formats import NVFP4
@@ -52,14 +52,14 @@ def quantize_rows(
     return QuantizedRows(packed=packed, block_scale=block_scale, values=None)
 
 
+@keeps_subnormals
 def quantize_rows_plainly(
     input: torch.Tensor, global_scale: torch.Tensor, *, recipe: Recipe, ops: Operations
 ) -> QuantizedRows:
     """Quantize rows word by word as the recipe says, whole tensors at a time: what every other path must equal."""
     rows, columns = input.shape
     blocks = input.detach().reshape(rows, columns // NVFP4.block_size, NVFP4.block_size)
-    with subnormals_kept():
-        codes, values = recipe.quantize_blocks(blocks, global_scale, ops)
+    codes, values = recipe.quantize_blocks(blocks, global_scale, ops)
     return QuantizedRows(
         packed=pack(codes.flatten(-2)),
         block_scale=values["block_scale"],

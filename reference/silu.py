@@ -22,7 +22,7 @@ from functools import lru_cache
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, operations, subnormals_kept
+from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, keeps_subnormals, operations
 from nvfp4_moe.reference.input_checks import check_input
 
 BIT_PATTERNS = 2**16
@@ -33,6 +33,7 @@ TWO_TERMS_BELOW = 2.0**-16
 """Magnitude below which the third term is less than one float64 ulp of the value."""
 
 
+@keeps_subnormals
 def silu_and_mul(
     gate_up: torch.Tensor, *, arithmetic: Arithmetic | str | Operations = Arithmetic.IEEE
 ) -> torch.Tensor:
@@ -52,29 +53,28 @@ def silu_and_mul(
     """
     check_input("gate_up", gate_up, dims=gate_up.dim(), gated=True)
     gate, up = gate_up.chunk(2, dim=-1)
-    with subnormals_kept():
-        product = silu(gate, arithmetic=arithmetic) * up.to(torch.float32)
-        # Filled after the rounding: torch's vectorised conversion to bf16 has NaN bits of its own.
-        return product.to(gate_up.dtype).masked_fill_(product.isnan(), torch.nan)
+    product = silu(gate, arithmetic=arithmetic) * up.to(torch.float32)
+    # Filled after the rounding: torch's vectorised conversion to bf16 has NaN bits of its own.
+    return product.to(gate_up.dtype).masked_fill_(product.isnan(), torch.nan)
 
 
+@keeps_subnormals
 def silu(gate: torch.Tensor, *, arithmetic: Arithmetic | str | Operations = Arithmetic.IEEE) -> torch.Tensor:
     """Return SiLU of bf16, f16 or f32 `gate` as float32, same shape."""
     measured = operations(arithmetic).silu_table(gate.dtype)
     if gate.dtype == torch.float32:
-        with subnormals_kept():
-            return _silu_rounded_once(gate)
+        return _silu_rounded_once(gate)
     table = silu_table(gate.dtype) if measured is None else measured
     patterns = gate.contiguous().view(torch.int16).view(-1).to(torch.int32).bitwise_and_(BIT_PATTERNS - 1)
     return table.to(gate.device).index_select(0, patterns).view(gate.shape)
 
 
 @lru_cache(maxsize=2)
+@keeps_subnormals
 def silu_table(dtype: torch.dtype) -> torch.Tensor:
     """Return the ``ieee`` SiLU of every input of a 16-bit float dtype: float32 (2^16,), entry i for the bits i."""
     patterns = torch.arange(BIT_PATTERNS, dtype=torch.int32).to(torch.int16)
-    with subnormals_kept():
-        return _silu_rounded_once(patterns.view(dtype).to(torch.float32))
+    return _silu_rounded_once(patterns.view(dtype).to(torch.float32))
 
 
 def _silu_rounded_once(gate: torch.Tensor) -> torch.Tensor:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 import torch
 
 from nvfp4_moe.reference import tables
-from nvfp4_moe.reference.arithmetic import IEEE, Arithmetic, HardwareOperations, operations, subnormals_kept
+from nvfp4_moe.reference.arithmetic import IEEE, Arithmetic, HardwareOperations, keeps_subnormals, operations
+from nvfp4_moe.reference.silu import silu_and_mul
 from nvfp4_moe.reference.tables import Table, register_table
 from nvfp4_moe.verification.counter import words
 
@@ -103,16 +108,48 @@ def test_named_arithmetics() -> None:
 
 
 @pytest.mark.parametrize("flushes", [True, False])
-def test_subnormals_are_kept_inside_and_the_setting_restored(flushes: bool) -> None:
-    subnormal = from_bits(0x00000003)
+def test_subnormals_are_kept_and_the_callers_setting_too(flushes: bool) -> None:
+    """Also among the threads that torch has started while it flushed: the operand is large enough to be split."""
+    subnormals = torch.full((2**17,), 3, dtype=torch.int32).view(torch.float32)
+
+    @keeps_subnormals
+    def product(factor: float, *, fails: bool = False) -> torch.Tensor:
+        if fails:
+            raise KeyError("from inside")
+        return subnormals * factor
+
     torch.set_flush_denormal(flushes)
     try:
-        with subnormals_kept():
-            inside = to_bits(subnormal * 1.0)
-        with pytest.raises(KeyError), subnormals_kept():
-            raise KeyError
-        outside = to_bits(subnormal * 1.0)
+        inside = product(1.0)
+        with pytest.raises(KeyError, match="from inside"):
+            product(1.0, fails=True)
+        outside = to_bits((subnormals[:1] * 1.0).view(-1))
     finally:
         torch.set_flush_denormal(False)
-    assert inside == [3]
+    assert torch.equal(inside.view(torch.int32), subnormals.view(torch.int32))
     assert outside == [0 if flushes else 3]
+
+
+def test_a_process_that_flushes_from_its_start_gets_the_same_bytes() -> None:
+    """In a process of its own, since torch's threads keep the setting that they were started with."""
+    script = (
+        "import torch; torch.set_flush_denormal(True); torch.rand(1 << 20) * 2\n"
+        "from nvfp4_moe.reference import quantize, silu_and_mul\n"
+        "x = torch.full((64, 1 << 13), 3, dtype=torch.int16).view(torch.bfloat16)\n"
+        "for intermediates in (False, True):\n"
+        "    print(quantize(x, 2.0**127, intermediates=intermediates).packed.unique().tolist())\n"
+        "x[:, : 1 << 12], x[:, 1 << 12 :] = -95.0, 1.0\n"
+        "print(silu_and_mul(x).view(torch.int16).unique().tolist())\n"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(root / "src")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    gate_up = torch.tensor([-95.0] * 16 + [1.0] * 16).to(torch.bfloat16)
+    silu_bits = silu_and_mul(gate_up).view(torch.int16)[0].item()
+    assert silu_bits & 0x7FFF not in (0, *range(0x80, 0x8000)), "the case must give a subnormal"
+    assert done.stdout.splitlines() == ["[119]", "[119]", f"[{silu_bits}]"]
