@@ -22,10 +22,10 @@ from nvfp4_moe.reference.routing import route as reference_route
 from nvfp4_moe.verification import counter
 from nvfp4_moe.verification.expressions import Bound
 from nvfp4_moe.verification.fuzz_counts import CountsFuzzer
-from nvfp4_moe.verification.fuzz_ids import CLAIMS as IDS_CLAIMS
-from nvfp4_moe.verification.fuzz_ids import Route, run_ids
+from nvfp4_moe.verification.fuzz_ids import run_ids
 from nvfp4_moe.verification.fuzz_plan import Batch, BatchResult, Broken, Form, Sizes, Use, batches
 from nvfp4_moe.verification.result import Outcome, Verdict
+from nvfp4_moe.verification.routing_check import ROUTING_CLAIMS, Route
 
 COUNTS_CLAIMS = (
     "padding.bound",
@@ -36,7 +36,7 @@ COUNTS_CLAIMS = (
     "padding.placement",
 )
 """Claims that `fuzz_counts` tells."""
-IDS_LEVEL_CLAIMS = (*IDS_CLAIMS, "padding.bound")
+IDS_LEVEL_CLAIMS = (*ROUTING_CLAIMS, "padding.bound")
 """Claims that `fuzz_ids` tells."""
 
 _MONOTONE_CASES = 20_000
@@ -52,9 +52,10 @@ class BatchRunner:
 
     def run(self, batch: Batch) -> BatchResult:
         """Run one batch; the result depends on the batch and the bounds alone."""
-        if batch.form is Form.COUNTS:
-            return self._counts.run(batch)
-        return run_ids(batch, self._bounds, route=self._route)
+        with one_torch_thread():
+            if batch.form is Form.COUNTS:
+                return self._counts.run(batch)
+            return run_ids(batch, self._bounds, route=self._route)
 
 
 @dataclass
@@ -82,17 +83,19 @@ class Tally:
                 self.broken[broken.claim] = broken
 
     def outcomes(self, claims: Iterable[str]) -> list[tuple[str, Outcome]]:
-        """Return the outcome of each of the claims that some batch checked, in the order given."""
+        """Return the outcomes of the claims, in the order given; `padding.attained` has one for each bound."""
         outcomes = []
         for claim in claims:
             if claim == "padding.attained":
                 outcomes += [(claim, _attained(use)) for use in self.uses.values()]
-            elif claim in self.checked:
+            else:
                 outcomes.append((claim, self._outcome(claim)))
         return outcomes
 
     def _outcome(self, claim: str) -> Outcome:
-        cases = self.checked[claim]
+        cases = self.checked.get(claim, 0)
+        if cases == 0:
+            return Outcome(verdict=Verdict.SKIPPED, cases=0, detail="no batch of these sizes was run")
         broken = self.broken.get(claim)
         if broken is not None:
             return Outcome(verdict=Verdict.REFUTED, cases=cases, detail=broken.detail, witness=broken.witness)
@@ -131,8 +134,8 @@ def fuzz_counts(
     """
     plan = batches(seed, level, form=Form.COUNTS, sizes=sizes)
     tally = _run(plan, lambda: BatchRunner(bounds), progress, should_stop, workers)
-    outcomes = tally.outcomes(COUNTS_CLAIMS)
-    outcomes.append(("padding.monotone", fuzz_monotone(seed)))
+    told = [claim for claim in COUNTS_CLAIMS if claim != "padding.monotone"]
+    outcomes = [*tally.outcomes(told), ("padding.monotone", fuzz_monotone(seed))]
     return sorted(outcomes, key=lambda found: COUNTS_CLAIMS.index(found[0]))
 
 
@@ -193,15 +196,14 @@ def _run(
 ) -> Tally:
     """Run batches until the plan ends or it is time to stop; results are gathered in the plan's order."""
     tally = Tally()
-    with one_torch_thread():
-        results = _results(plan, make_runner, workers)
-        while not should_stop():
-            result = next(results, None)
-            if result is None:
-                break
-            tally.add(result)
-            progress(result.cases)
-        results.close()
+    results = _results(plan, make_runner, workers)
+    while not should_stop():
+        result = next(results, None)
+        if result is None:
+            break
+        tally.add(result)
+        progress(result.cases)
+    results.close()
     return tally
 
 

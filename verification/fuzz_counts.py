@@ -22,6 +22,7 @@ from nvfp4_moe.verification.families.lanes import Workspace
 from nvfp4_moe.verification.families.measure import Measured, Wanted, measure_family
 from nvfp4_moe.verification.fuzz_plan import Batch, BatchResult, Broken, Use
 from nvfp4_moe.verification.placements import LIMITS, closed_form_starts, placement_starts
+from nvfp4_moe.verification.routing_witness import placement_witness
 
 PLACED_CASES = 8
 """Cases of a batch that are placed region by region."""
@@ -219,13 +220,7 @@ def _note(claim: str, placement: str, holds: torch.Tensor, routed: torch.Tensor,
         Broken(
             claim=claim,
             detail=f"placement {placement}: {sum(counts)} routed rows on {batch.num_experts} experts",
-            witness={
-                "kind": "placement",
-                "claim": claim,
-                "placement": placement,
-                "tile": batch.tile,
-                "tokens_per_expert": counts,
-            },
+            witness=placement_witness(claim, counts, placement=placement, tile=batch.tile),
             size=(sum(counts), batch.num_experts),
         )
     )

@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from nvfp4_moe.reference.padding import TILE
-from nvfp4_moe.verification.families import EXPERTS, FAMILIES, CountsFamily, Family, Setting
+from nvfp4_moe.verification.families import (
+    EXPERTS,
+    FAMILIES,
+    MOST_EXPERTS,
+    CountsFamily,
+    Family,
+    Setting,
+)
 from nvfp4_moe.verification.result import Witness
 
 
@@ -42,7 +49,9 @@ IDS_SIZES = (
 )
 """(tokens, topk) of successive batches of ids: T at and next to 0, 1 and multiples of the tile."""
 
-_FAST_CASES = 1 << 14
+_FAST_CASES, _FEWEST_FAST_CASES = 1 << 14, 64
+_FAST_WORK = 1 << 24
+"""Counts that a batch of a fast family has at most."""
 _IDS_CASES = 4
 _MOST_IDS_ROWS = 1 << 13
 """Rows of a case of ids whose counts scale with experts * tile: above it the tile is made smaller."""
@@ -172,9 +181,10 @@ def batches(
 
 
 def round_of_batches(seed: int, number: int, *, form: Form, sizes: Sizes | None = None) -> Iterator[Batch]:
-    """Give one batch of every family and expert count; rounds never repeat a case."""
+    """Give one batch of every family and expert count; rounds never repeat a case. Expert counts above
+    `families.MOST_EXPERTS` have no batches."""
     fixed = sizes or Sizes()
-    for experts in fixed.experts:
+    for experts in (count for count in fixed.experts if count <= MOST_EXPERTS):
         for family in FAMILIES.values():
             choices = _sizes_of(family, form)
             tokens, topk = choices[(number + experts) % len(choices)]
@@ -214,6 +224,6 @@ def _cases_of(family: Family, form: Form, setting: Setting) -> int:
     if form is Form.IDS:
         return _IDS_CASES
     if family.fast:
-        return _FAST_CASES
+        return min(_FAST_CASES, max(_FAST_WORK // setting.num_experts, _FEWEST_FAST_CASES))
     work = max(setting.tokens * max(setting.num_experts, setting.topk), 1)
     return min(max(_ROUTED_WORK // work, _FEWEST_ROUTED_CASES), _MOST_ROUTED_CASES)

@@ -56,3 +56,14 @@ def closed_form_starts(
         wanted = offsets + experts * (tile - 1)
         return wanted + torch.remainder(-wanted, tile)
     return tile * (torch.div(offsets, tile, rounding_mode="floor") + experts)
+
+
+def last_ends(counts: torch.Tensor, starts: torch.Tensor, *, tile: int) -> torch.Tensor:
+    """Return the end of the last region that holds a row, int64 (B,): what a buffer must have.
+
+    Args:
+        counts: (B, E).
+        starts: (B, E) or (B, E+1) starts of the regions.
+    """
+    ends = starts[:, : counts.shape[1]] + counts + torch.remainder(-counts, tile)
+    return ends.masked_fill(counts == 0, 0).amax(1)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from nvfp4_moe.verification.families.counted import COUNTED
-from nvfp4_moe.verification.families.family import CountsFamily, Draw, Family, IdsFamily, Setting
+from nvfp4_moe.verification.families.family import (
+    MOST_EXPERTS,
+    CountsFamily,
+    Draw,
+    Family,
+    IdsFamily,
+    Setting,
+)
 from nvfp4_moe.verification.families.routed import ROUTED
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (*COUNTED, *ROUTED)}
@@ -12,4 +19,4 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (*COUNTED, *ROU
 EXPERTS = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 60, 64, 128, 160, 256, 257, 384, 512, 1024)
 """Expert counts that the fuzzers try: small ones, powers of two and their neighbours, those of known models."""
 
-__all__ = ["EXPERTS", "FAMILIES", "CountsFamily", "Draw", "Family", "IdsFamily", "Setting"]
+__all__ = ["EXPERTS", "FAMILIES", "MOST_EXPERTS", "CountsFamily", "Draw", "Family", "IdsFamily", "Setting"]

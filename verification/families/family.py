@@ -16,8 +16,8 @@ from nvfp4_moe.reference.padding import TILE, check_size
 from nvfp4_moe.verification import counter
 from nvfp4_moe.verification.families.lanes import LARGEST_TILE, Lanes, Workspace, words_for
 
-MOST_EXPERTS = 1 << 16
-"""A setting with more experts is refused: one count vector would not fit the workspace."""
+MOST_EXPERTS = 1 << 13
+"""A setting with more experts is refused: scores for every token and expert would not fit the memory meant for them."""
 _MOST_TOTAL_BITS = 20
 """Counts are drawn so that a vector's total stays below 2^20: tables over T stay small."""
 _MOST_COUNT_BITS = 14
