@@ -73,7 +73,7 @@ typecheck: $(ENVIRONMENT) ## mypy --strict on the package
 
 wheel: $(ENVIRONMENT) ## build the source archive and from it the wheel, and check what is in them
 	rm -rf dist build
-	$(RUN) -m build --no-isolation --outdir dist .
+	$(RUN) -m build --quiet --no-isolation --outdir dist .
 	$(RUN) tools/check_wheel.py dist/*.whl
 	$(RUN) -m check_wheel_contents dist/*.whl
 

@@ -63,12 +63,17 @@ def faults(run: Run, allowances: Sequence[Allowance]) -> list[str]:
     """Return one line for each way in which the run's skips exceed the list."""
     found = [] if run.executed else ["no test ran"]
     used: Counter[Allowance] = Counter()
+    others: dict[str, list[str]] = {}
     for test, reason in run.skips:
         allowance = next((a for a in allowances if reason.startswith(a.reason)), None)
         if allowance is None:
-            found.append(f"skipped for a reason that is not allowed: {test}: {reason}")
+            others.setdefault(reason, []).append(test)
         else:
             used[allowance] += 1
+    for reason, tests in others.items():
+        found.append(
+            f"{len(tests)} tests skipped for a reason that is not allowed: {reason} (first {tests[0]})"
+        )
     for allowance, count in used.items():
         if count > allowance.most:
             found.append(f"{count} tests skipped, {allowance.most} allowed: {allowance.reason}")
