@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+import nvfp4_moe
 from nvfp4_moe.verification.claims import CLAIMS
 from nvfp4_moe.verification.proofs import __main__ as entry
 from nvfp4_moe.verification.proofs import index, obligations, prove, proving, solvers, write_smt2
@@ -215,6 +220,21 @@ def test_entry_prints_json(fake, capsys, monkeypatch) -> None:
     assert entry.main([]) == 1
     fake(Answer.UNKNOWN, Answer.UNSAT)
     assert entry.main([]) == 3
+
+
+@pytest.mark.parametrize(("module", "loads"), [("proofs.__main__", False), ("proofs.expression", True)])
+def test_the_process_of_the_provers_does_not_load_torch(module: str, loads: bool) -> None:
+    """The second row shows that the first one can fail."""
+    program = f"import sys; import nvfp4_moe.verification.{module}; print('torch' in sys.modules)"
+    root = Path(nvfp4_moe.__file__).parent.parent
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(loads)
 
 
 @pytest.mark.parametrize(

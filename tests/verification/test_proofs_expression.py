@@ -8,8 +8,12 @@ from nvfp4_moe.reference.padding import FORMULAS, Sizing, exact_any_rows
 from nvfp4_moe.verification.expressions import parse
 from nvfp4_moe.verification.proofs import __main__ as entry
 from nvfp4_moe.verification.proofs import expression as module
-from nvfp4_moe.verification.proofs import prove_expression, solvers
-from nvfp4_moe.verification.proofs.expression import NotTranslatedError, bound_obligation
+from nvfp4_moe.verification.proofs import solvers
+from nvfp4_moe.verification.proofs.expression import (
+    NotTranslatedError,
+    bound_obligation,
+    prove_expression,
+)
 from nvfp4_moe.verification.proofs.solvers import Answer, Reply
 from nvfp4_moe.verification.result import Verdict
 
