@@ -241,10 +241,15 @@ def test_a_wrong_shape_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- inputs -------------------------------------------------------------------------------------------------------
 
 
+def patterns_of(rows: quantize.Rows) -> set[int]:
+    """Return the 16-bit patterns of a call."""
+    return set(rows.tensor.view(torch.int16).unique().tolist())
+
+
 def test_every_pattern_and_every_scale_byte_occurs() -> None:
     seen: dict[torch.dtype, set[int]] = {torch.bfloat16: set(), torch.float16: set()}
     for rows in quantize._every_pattern():
-        seen[rows.tensor.dtype] |= set(rows.tensor.view(torch.int16).reshape(-1).tolist())
+        seen[rows.tensor.dtype] |= patterns_of(rows)
     assert all(len(patterns) == 2**16 for patterns in seen.values())
     for rows in quantize._ties():
         _, scales = quantize.oracle.quantize(rows.numbers, 1.0)
@@ -258,11 +263,8 @@ def test_calls_of_finite_numbers_are_apart() -> None:
         finite = [rows for rows in calls if rows.tensor.isfinite().all()]
         assert len(finite) == len(quantize.ENCODE_SCALES) + len(quantize.LARGEST_IN_BLOCK)
         assert len(calls) == len(finite) + 2
-        assert all(
-            len(set(rows.tensor.view(torch.int16).reshape(-1).tolist()))
-            == int(torch.from_numpy(kind.numbers.copy()).isfinite().sum())
-            for rows in finite
-        )
+        number = int(torch.from_numpy(kind.numbers.copy()).isfinite().sum())
+        assert all(len(patterns_of(rows)) == number for rows in finite)
 
 
 def test_numbers_and_tensors_are_the_same() -> None:
