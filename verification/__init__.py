@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from nvfp4_moe.verification.result import Method as Method
     from nvfp4_moe.verification.result import Result as Result
     from nvfp4_moe.verification.result import Verdict as Verdict
-    from nvfp4_moe.verification.verify import assert_conforms as assert_conforms
-    from nvfp4_moe.verification.verify import verify as verify
+    from nvfp4_moe.verification.runner import assert_conforms as assert_conforms
+    from nvfp4_moe.verification.runner import verify as verify
 
 _HOMES = {
     "Contract": "conformance.contract",
@@ -32,8 +32,8 @@ _HOMES = {
     "Method": "result",
     "Result": "result",
     "Verdict": "result",
-    "assert_conforms": "verify",
-    "verify": "verify",
+    "assert_conforms": "runner",
+    "verify": "runner",
 }
 """Module of each public name."""
 

@@ -119,7 +119,7 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     """
     from nvfp4_moe.cli.render import observer, print_result
     from nvfp4_moe.verification.settings import Settings
-    from nvfp4_moe.verification.verify import execute, prepare
+    from nvfp4_moe.verification.runner import execute, prepare
 
     check_json_path(json_path)
     with at_the_door():

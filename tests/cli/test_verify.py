@@ -1,0 +1,177 @@
+"""`nvfp4-moe verify`: bad input, output, exit codes and files. The checks themselves are replaced by small ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+
+from nvfp4_moe.cli.main import run
+from nvfp4_moe.verification import schema
+from nvfp4_moe.verification.job import Job
+from nvfp4_moe.verification.result import Method, Outcome, Verdict
+from nvfp4_moe.verification.rows import Row
+
+WITNESS = {
+    "kind": "bound",
+    "max_num_batched_tokens": 1,
+    "topk": 1,
+    "num_experts": 1,
+    "tile": 128,
+    "tokens_per_expert": [1],
+    "rows": 128,
+    "bound": 127,
+    "expression": "max_num_batched_tokens*topk + 126*num_experts",
+}
+
+
+@pytest.fixture
+def outcome(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
+    """Make the run one job with this one outcome."""
+    outcomes = [Outcome(verdict=Verdict.HELD, cases=3, detail="three")]
+
+    def jobs(settings: object) -> list[Job]:
+        def work(advance: object) -> Iterable[Row]:
+            return [Row(claim_id="padding.bound", method=Method.FUZZ, outcome=outcomes[-1])]
+
+        return [Job(name="small", tells=[("padding.bound", Method.FUZZ)], work=work)]
+
+    monkeypatch.setattr("nvfp4_moe.verification.runner.jobs_for", jobs)
+    return outcomes
+
+
+def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Run, expect exit code 2 and one line, and return it."""
+    assert run(["verify", *arguments]) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith("nvfp4-moe: error: ")
+    assert printed.err.count("\n") == 1
+    return printed.err
+
+
+@pytest.mark.usefixtures("outcome")
+def test_a_run_that_holds_exits_0_and_says_that_no_subject_was_given(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["verify"]) == 0
+    printed = capsys.readouterr().out
+    assert "All required claims hold" in printed
+    assert "No foreign subject was given" in printed
+    assert "small: 3 cases" in printed
+
+
+def test_a_refuted_claim_exits_1_saves_its_witness_and_names_the_replay(
+    outcome: list[Outcome], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome.append(Outcome(verdict=Verdict.REFUTED, cases=3, witness=WITNESS))
+    folder = tmp_path / "out"
+    assert run(["verify", "--out", str(folder)]) == 1
+    (saved,) = folder.glob("*.json")
+    assert f"nvfp4-moe replay {saved}" in capsys.readouterr().out
+    assert run(["replay", str(saved)]) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code"), [(Verdict.UNDECIDED, 3), (Verdict.SKIPPED, 3), (Verdict.PROVED, 0)]
+)
+def test_exit_codes_follow_the_verdicts(
+    outcome: list[Outcome], verdict: Verdict, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome.append(Outcome(verdict=verdict, cases=0, detail="so"))
+    assert run(["verify"]) == code
+    assert str(verdict) in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("outcome")
+def test_json_goes_to_standard_output_alone_and_fits_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", "--json", "-", "--seed", "7"]) == 0
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    jsonschema.validate(document, schema.load("verify"))
+    assert document["seed"] == 7
+    assert "All required claims hold" in printed.err
+
+
+@pytest.mark.usefixtures("outcome")
+def test_report_writes_the_table_and_the_json(tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "report"
+    assert run(["verify", "--report", str(folder)]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["verify.json", "verify.txt"]
+    assert "padding.bound" in (folder / "verify.txt").read_text()
+
+
+def test_no_escape_codes_in_plain_output(
+    outcome: list[Outcome], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    outcome.append(Outcome(verdict=Verdict.REFUTED, cases=1))
+    run(["verify"])
+    assert "\x1b" not in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--level", "4"], "1<=x<=3"),
+        (["--budget", "soon"], "must be a number of seconds or forever"),
+        (["--budget", "-1"], "must be more than 0"),
+        (["--budget", "nan"], "must be more than 0"),
+        (["--experts", "0"], "must be between 1 and"),
+        (["--topk", "-3"], "must be between 1 and"),
+        (["--experts", "1" + "0" * 30], "must be between 1 and"),
+        (["--topk", "2.5"], "is not an integer"),
+        (["--tile", "0"], "must be between 1 and"),
+        (["--bound", "max_num_batched_tokens ** 2"], "column"),
+        (["--bound", "__import__('os')"], "column"),
+        (["--bound", ""], "column"),
+        (["--expert-parallel-size", "2"], "needs experts"),
+        (["--trace", "missing.jsonl"], "missing.jsonl"),
+        (["--subject", "missing.py"], "no such file"),
+        (["--json", "no/such/folder/x.json"], "does not exist"),
+        (["--device", "tpu"], "'tpu'"),
+        (["--fail-on", "style"], "'style'"),
+        (["--seed", "-1"], "must be between 0 and"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_2(
+    arguments: list[str],
+    text: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert text in error_of(arguments, capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_report_folder_that_is_a_file_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    assert "--report" in error_of(["--report", str(taken)], capsys)
+
+
+def test_a_report_folder_that_is_not_writable_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root, as in containers, may write everywhere
+    assert "writable" in error_of(["--report", str(tmp_path)], capsys)
+
+
+def test_a_trace_that_breaks_off_late_is_bad_input_not_a_fault_of_ours(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nvfp4_moe.verification import jobs
+
+    path = tmp_path / "bad.npz"
+    np.savez(path, topk_ids=np.array([[0, 1], [1, 99]]), num_experts=np.array(4))
+    only_traces = lambda settings: [jobs._trace_job(settings, jobs.parse_bound(settings.bound), 0)]  # noqa: E731
+    monkeypatch.setattr("nvfp4_moe.verification.runner.jobs_for", only_traces)
+    assert "99" in error_of(["--trace", str(path)], capsys)
