@@ -12,8 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nvfp4_moe.verification.conformance.contract import Contract
-from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification import Contract, Subject
 
 BLOCK = 16
 ONE_SIXTH = torch.tensor(1 / 6)
