@@ -191,7 +191,9 @@ inline int32_t checked_k(int64_t columns, bool fused) {
   require_dense("output_scale (as bytes)", output_scale, device, kUint8, {kAny, scale_words(call.k) * kTileBlocks});
   if (source_rows.has_value()) require_dense("input_map", source_rows.value(), device, kInt32, {call.rows});
   call.input = data<uint16_t>(input);
-  call.input_stride = row_stride("input", input);
+  const int64_t stride = row_stride("input", input);
+  require_range("the distance of input rows", stride, 0, kInt32Max);
+  call.input_stride = static_cast<int32_t>(stride);
   call.global_encode_scale = data<float>(input_global_scale);
   call.expert_offsets = data<int32_t>(expert_offsets);
   call.blockscale_offsets = data<int32_t>(blockscale_offsets);
@@ -226,7 +228,7 @@ inline int32_t checked_k(int64_t columns, bool fused) {
   require_dense("output_scale (as bytes)", output_scale, device, kUint8,
                 {call.experts, padded, scale_words(call.k) * kTileBlocks});
   call.input = data<uint16_t>(input);
-  call.input_stride = input.size(2);
+  call.input_stride = static_cast<int32_t>(input.size(2));
   call.global_encode_scale = data<float>(input_global_scale);
   call.masked_m = data<int32_t>(masked_m);
   call.packed = data<uint8_t>(output);

@@ -122,7 +122,7 @@ bool quantize_case(CaseFile& file, bool masked) {
     call.rows = n[5];
     call.scale_rows = n[6];
     call.rows_per_expert = n[7];
-    call.input_stride = fused ? 2 * n[3] : n[3];
+    call.input_stride = fused ? 2 * call.k : call.k;
     call.num_source_rows = input.size / 2 / call.input_stride;
     if (float16) {
       run_quantize<Float16>(call, fused, silu.as<float>(), schedule);
@@ -199,10 +199,11 @@ bool huge_quantize() {
   host::quantize<Bfloat16, false>(call, kRows - kLast, kRows, RowPadding::kZero, IeeeArithmetic{nullptr}, Store{},
                                   Schedule{});
   const uint8_t last_codes = call.packed[kRows * kK / 2 - 1];
-  const RowPlace place = row_place(call, kRows - 1);
-  const uint8_t last_scale = call.block_scale[scale_byte(place, kK / kBlockSize - 1, scale_words(kK))];
+  const Owner owner = owner_of_row(call, kRows - 1);
+  const int64_t at = row_scale_byte(owner, kRows - 1, scale_words(kK)) + block_byte_128x4(kK / kBlockSize - 1);
+  const uint8_t last_scale = call.block_scale[at];
   std::printf("huge quantize: last codes 0x%02x, last scale 0x%02x\n", last_codes, last_scale);
-  return last_codes == 0x77 && last_scale == 0x7E && place.row_in_expert == kLast - 1;
+  return last_codes == 0x77 && last_scale == 0x7E && owner.first_row == kRows - kLast;
 }
 
 bool huge_shuffle() {

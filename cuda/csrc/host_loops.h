@@ -74,12 +74,13 @@ enum class RowPadding { kZero, kUnwritten };
 
 template <class Type, bool kFused, class Arithmetic, class Writer>
 void quantize_row(const QuantizeArguments& call, int64_t row, const Arithmetic& arithmetic, const Writer& write) {
-  const RowPlace place = row_place(call, row);
-  if (place.expert < 0) return;
-  const float global_reciprocal = arithmetic.reciprocal(call.global_encode_scale[place.expert]);
+  const Owner owner = owner_of_row(call, row);
+  if (row >= owner.end_row) return;
+  const int64_t source = source_row(call, row);
+  const float global_reciprocal = arithmetic.reciprocal(call.global_encode_scale[owner.expert]);
   const int64_t blocks = scale_words(call.k) * kTileBlocks;
   for (int64_t block = 0; block < blocks; ++block) {
-    quantize_row_block<Type, kFused>(call, place, row, block, global_reciprocal, arithmetic, write);
+    quantize_row_block<Type, kFused>(call, owner, row, source, block, global_reciprocal, arithmetic, write);
   }
 }
 
@@ -95,10 +96,10 @@ void quantize(const QuantizeArguments& call, int64_t first_row, int64_t last_row
   if (row_padding == RowPadding::kUnwritten) return;
   for_pieces(call.experts, grain_of(kTileRows * int64_t{call.k} / 16), schedule, [&](int64_t first, int64_t last) {
     for (int64_t expert = first; expert < last; ++expert) {
-      for (int64_t word = 0; word < scale_words(call.k); ++word) {
-        for (int64_t lane = 0; lane < kTileLanes; ++lane) {
-          zero_row_padding(call, static_cast<int32_t>(expert), word, lane, write);
-        }
+      const PaddingPlace place = padding_place(call, static_cast<int32_t>(expert));
+      if (place.owned == 0) continue;
+      for (int32_t word = 0; word < scale_words(call.k); ++word) {
+        for (int32_t lane = 0; lane < kTileLanes; ++lane) zero_padding_piece(call, place, word, lane, write);
       }
     }
   });

@@ -41,7 +41,11 @@ NVFP4_HD float float_of(uint32_t bits) {
 struct Store {
   template <class Word>
   NVFP4_HD void operator()(void* to, Word value) const {
+#if defined(__CUDA_ARCH__)
+    *static_cast<Word*>(to) = value;  // the launchers check the alignment
+#else
     memcpy(to, &value, sizeof value);
+#endif
   }
 };
 

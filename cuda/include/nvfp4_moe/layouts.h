@@ -8,11 +8,22 @@ namespace nvfp4_moe {
 // Scale bytes of a row, padding included, and the words of four that they make.
 NVFP4_HD int64_t scale_words(int64_t k) { return ceil_div(k, kBlockSize * kTileBlocks); }
 
-// The CUTLASS 128x4 layout. `words` = scale_words(k). Byte from the start of the buffer (of the expert's region).
+// The CUTLASS 128x4 layout, in two parts that add up: where a row begins, and where its block lies from there.
+// `words` = scale_words(k); bytes from the start of the buffer (or, for a row inside an expert, of its region).
+template <class Row, class Words>
+NVFP4_HD int64_t row_byte_128x4(Row row, Words words) {
+  const Row in_tile = row % kTileRows;
+  return int64_t{row - in_tile} * int64_t{words * kTileBlocks} +
+         int64_t{(in_tile % kTileLanes * (kTileRows / kTileLanes) + in_tile / kTileLanes) * kTileBlocks};
+}
+
+template <class Block>
+NVFP4_HD Block block_byte_128x4(Block block) {
+  return block / kTileBlocks * (kTileRows * kTileBlocks) + block % kTileBlocks;
+}
+
 NVFP4_HD int64_t swizzled_128x4(int64_t row, int64_t block, int64_t words) {
-  const int64_t tile = row / kTileRows * words + block / kTileBlocks;
-  const int64_t lane = row % kTileLanes * (kTileRows / kTileLanes) + row % kTileRows / kTileLanes;
-  return (tile * kTileRows + lane) * kTileBlocks + block % kTileBlocks;
+  return row_byte_128x4(row, words) + block_byte_128x4(block);
 }
 
 // The 8x4 layout of FlashInfer's trtllm-gen kernels.
@@ -23,7 +34,7 @@ NVFP4_HD int64_t swizzled_8x4(int64_t row, int64_t block, int64_t words) {
   return (tile * kSmallTileRows + row % kSmallTileRows) * kTileBlocks + block % kTileBlocks;
 }
 
-// The expert e with offsets[e] <= row < offsets[e + 1], or -1 if no expert owns the row. `offsets` ascend; empty
+// The expert e with offsets[e] <= row < offsets[e + 1], -1 before the first and E behind the last. `offsets` ascend; empty
 // experts are stepped over.
 NVFP4_HD int32_t expert_of_row(const int32_t* offsets, int32_t experts, int64_t row) {
   int32_t first = 0;  // the number of offsets <= row lies in [first, last]
@@ -36,7 +47,7 @@ NVFP4_HD int32_t expert_of_row(const int32_t* offsets, int32_t experts, int64_t 
       last = middle;
     }
   }
-  return first == experts + 1 ? -1 : first - 1;
+  return first - 1;
 }
 
 }  // namespace nvfp4_moe

@@ -31,52 +31,67 @@ struct QuantizeArguments {
   uint8_t* block_scale;              // (scale_rows, 4 * ceil(K / 64)), swizzled_128x4
   int64_t rows;                      // ragged: routed rows at most; masked: E * rows_per_expert
   int64_t rows_per_expert;           // masked form only
-  int64_t input_stride;              // in elements
   int64_t num_source_rows;
   int64_t scale_rows;
+  int32_t input_stride;              // from row to row, in elements
   int32_t k;
   int32_t experts;
 };
 
-// What the blocks of one row have in common.
-struct RowPlace {
-  int32_t expert;      // -1: nobody owns the row, nothing may be written
-  int64_t scale_row;   // first scale row of the expert's region
-  int64_t row_in_expert;
-  int64_t source;      // row of the input, or -1: the index is outside the input, and the row counts as zeros
+// Who owns a row, and which rows around it are owned alike. Row numbers are those of the call (of `packed`).
+struct Owner {
+  int32_t expert;     // -1: nobody, nothing may be written
+  int32_t first_row;  // the expert's first row
+  int32_t end_row;    // rows [first_row, end_row) may be written
+  int32_t next_row;   // the row at which ownership has to be looked up again
+  int64_t scale_row;  // first scale row of the expert's region, a multiple of the tile
 };
 
-NVFP4_HD RowPlace nobodys_row() { return RowPlace{-1, 0, 0, -1}; }
+constexpr int32_t kLastRow = 0x7FFFFFFF;
 
-NVFP4_HD RowPlace masked_row_place(const QuantizeArguments& call, int64_t row) {
-  const int64_t expert = row / call.rows_per_expert;
-  const int64_t inside = row % call.rows_per_expert;
-  if (inside >= call.masked_m[expert]) return nobodys_row();
-  return RowPlace{static_cast<int32_t>(expert), expert * round_up(call.rows_per_expert, kTileRows), inside, row};
+NVFP4_HD Owner nobody(int32_t next_row) { return Owner{-1, 0, 0, next_row, 0}; }
+
+// Rows whose scales would lie outside the buffer may not be written, whatever the offsets say: memory that the caller
+// did not give stays untouched.
+NVFP4_HD Owner clipped_owner(const QuantizeArguments& call, int32_t expert, int32_t first, int32_t end, int64_t scale_row) {
+  const int64_t left = scale_row < 0 ? 0 : call.scale_rows - scale_row;
+  const int64_t fitting = left < 0 ? 0 : left / kTileRows * kTileRows;
+  const int32_t clipped = end - first < fitting ? end : static_cast<int32_t>(first + fitting);
+  return Owner{expert, first, clipped, end, scale_row};
 }
 
-// Ragged form, once the owner is known. A row whose scales would lie outside the buffer is nobody's: memory that the
-// caller did not give is never written, whatever the offsets say.
-NVFP4_HD RowPlace ragged_row_place(const QuantizeArguments& call, int64_t row, int32_t expert) {
-  if (expert < 0) return nobodys_row();
-  const int64_t inside = row - call.expert_offsets[expert];
-  const int64_t scale_row = call.blockscale_offsets[expert];
-  if (scale_row < 0 || scale_row + inside / kTileRows * kTileRows + kTileRows > call.scale_rows) return nobodys_row();
-  int64_t source = row;
-  if (call.source_rows != nullptr) {
-    source = call.source_rows[row];
-    if (source < 0 || source >= call.num_source_rows) source = -1;
-  }
-  return RowPlace{expert, scale_row, inside, source};
+NVFP4_HD Owner ragged_owner(const QuantizeArguments& call, int32_t expert) {
+  if (expert < 0) return nobody(call.expert_offsets[0]);              // before the first expert's rows
+  if (expert >= call.experts) return nobody(kLastRow);                // behind the last one's
+  return clipped_owner(call, expert, call.expert_offsets[expert], call.expert_offsets[expert + 1],
+                       call.blockscale_offsets[expert]);
 }
 
-NVFP4_HD RowPlace row_place(const QuantizeArguments& call, int64_t row) {
-  if (call.masked_m != nullptr) return masked_row_place(call, row);
-  return ragged_row_place(call, row, expert_of_row(call.expert_offsets, call.experts, row));
+NVFP4_HD Owner masked_owner(const QuantizeArguments& call, int32_t expert) {
+  const auto first = static_cast<int32_t>(expert * call.rows_per_expert);
+  const int32_t rows = call.masked_m[expert];
+  const int32_t owned = rows < call.rows_per_expert ? rows : static_cast<int32_t>(call.rows_per_expert);
+  Owner owner = clipped_owner(call, expert, first, first + owned, expert * round_up(call.rows_per_expert, kTileRows));
+  owner.next_row = static_cast<int32_t>(first + call.rows_per_expert);
+  return owner;
 }
 
-NVFP4_HD int64_t scale_byte(const RowPlace& place, int64_t block, int64_t words) {
-  return place.scale_row * words * kTileBlocks + swizzled_128x4(place.row_in_expert, block, words);
+NVFP4_HD Owner owner_of_row(const QuantizeArguments& call, int64_t row) {
+  if (call.masked_m != nullptr) return masked_owner(call, static_cast<int32_t>(row / call.rows_per_expert));
+  return ragged_owner(call, expert_of_row(call.expert_offsets, call.experts, row));
+}
+
+// The row of the input that a row is read from; -1: the index lies outside, and the row counts as zeros.
+NVFP4_HD int64_t source_row(const QuantizeArguments& call, int64_t row) {
+  if (call.source_rows == nullptr) return row;
+  const int64_t source = call.source_rows[row];
+  return source >= 0 && source < call.num_source_rows ? source : -1;
+}
+
+// Scale byte of block 0 of a row; the others lie `block_byte_128x4` from it.
+NVFP4_HD int64_t region_byte(const Owner& owner, int64_t words) { return owner.scale_row * (words * kTileBlocks); }
+NVFP4_HD int64_t row_scale_byte(const Owner& owner, int32_t row, int64_t words) {
+  return region_byte(owner, words) + row_byte_128x4(row - owner.first_row, words);
 }
 
 // --- one block -----------------------------------------------------------------------------------------------------
@@ -141,7 +156,7 @@ NVFP4_HD void load_block(const QuantizeArguments& call, int64_t source, int64_t 
     memset(x, 0, sizeof x);
     return;
   }
-  const uint16_t* row = call.input + source * call.input_stride;
+  const uint16_t* row = call.input + source * int64_t{call.input_stride};
   memcpy(x, row + block * kBlockSize, sizeof x);
   if constexpr (kFused) {
     uint16_t up[kBlockSize];
@@ -156,43 +171,50 @@ NVFP4_HD void load_block(const QuantizeArguments& call, int64_t source, int64_t 
 
 // Block `block` of a row in [0, 4 * ceil(K / 64)): codes and scale, or the zero byte that pads K.
 template <class Type, bool kFused, class Arithmetic, class Writer>
-NVFP4_HD void quantize_row_block(const QuantizeArguments& call, const RowPlace& place, int64_t row, int64_t block,
-                                 float global_reciprocal, const Arithmetic& arithmetic, const Writer& write) {
+NVFP4_HD void quantize_row_block(const QuantizeArguments& call, const Owner& owner, int64_t row, int64_t source,
+                                 int64_t block, float global_reciprocal, const Arithmetic& arithmetic,
+                                 const Writer& write) {
   const int64_t words = scale_words(call.k);
   uint8_t scale = 0;
   if (block < call.k / kBlockSize) {
     uint16_t x[kBlockSize];
-    load_block<Type, kFused>(call, place.source, block, arithmetic, x);
+    load_block<Type, kFused>(call, source, block, arithmetic, x);
     const QuantizedBlock result =
-        quantize_block<Type>(x, call.global_encode_scale[place.expert], global_reciprocal, arithmetic);
+        quantize_block<Type>(x, call.global_encode_scale[owner.expert], global_reciprocal, arithmetic);
     write(call.packed + row * (call.k / 2) + block * (kBlockSize / 2), result.packed);
     scale = result.scale;
   }
-  write(call.block_scale + scale_byte(place, block, words), scale);
+  write(call.block_scale + row_scale_byte(owner, static_cast<int32_t>(row), words) + block_byte_128x4(block), scale);
 }
 
-// Row padding of one expert: the rows of its last tile that it does not own. One call covers, in one word column of
-// that tile, the 16 bytes that rows lane, lane + 32, lane + 64 and lane + 96 share.
+// Row padding of one expert: the rows of its last tile that it does not own.
+struct PaddingPlace {
+  int64_t tile_byte;  // first byte of the tile row's words
+  int32_t owned;      // rows of the tile that are owned; 0: the expert has no row padding
+};
+
+NVFP4_HD PaddingPlace padding_place(const QuantizeArguments& call, int32_t expert) {
+  const Owner owner = call.masked_m != nullptr ? masked_owner(call, expert) : ragged_owner(call, expert);
+  const int32_t owned = owner.end_row - owner.first_row;
+  const int32_t in_tile = owned > 0 ? owned % kTileRows : 0;
+  return PaddingPlace{(owner.scale_row + owned - in_tile) * (scale_words(call.k) * kTileBlocks), in_tile};
+}
+
+struct alignas(16) FourWords {
+  uint32_t word[4];
+};
+
+// In one word column of the tile, the 16 bytes that rows lane, lane + 32, lane + 64 and lane + 96 share.
 template <class Writer>
-NVFP4_HD void zero_row_padding(const QuantizeArguments& call, int32_t expert, int64_t word, int64_t lane,
-                               const Writer& write) {
-  int64_t owned;
-  int64_t scale_row;
-  if (call.masked_m != nullptr) {
-    owned = call.masked_m[expert];
-    scale_row = expert * round_up(call.rows_per_expert, kTileRows);
-  } else {
-    owned = static_cast<int64_t>(call.expert_offsets[expert + 1]) - call.expert_offsets[expert];
-    scale_row = call.blockscale_offsets[expert];
+NVFP4_HD void zero_padding_piece(const QuantizeArguments& call, const PaddingPlace& place, int32_t word, int32_t lane,
+                                 const Writer& write) {
+  uint8_t* piece = call.block_scale + place.tile_byte + int64_t{word} * (kTileRows * kTileBlocks) + lane * 16;
+  if (lane >= place.owned) {
+    write(piece, FourWords{{0, 0, 0, 0}});
+    return;
   }
-  if (owned <= 0 || owned % kTileRows == 0) return;
-  const int64_t tile = owned / kTileRows;
-  if (scale_row < 0 || scale_row + (tile + 1) * kTileRows > call.scale_rows) return;
-  const int64_t words = scale_words(call.k);
-  const int64_t first = (scale_row + tile * kTileRows) * words + word * kTileRows + lane * kTileBlocks;
-  for (int64_t group = 0; group < kTileRows / kTileLanes; ++group) {
-    if (lane + group * kTileLanes < owned % kTileRows) continue;
-    write(call.block_scale + (first + group) * kTileBlocks, uint32_t{0});
+  for (int32_t group = 1; group < kTileRows / kTileLanes; ++group) {
+    if (lane + group * kTileLanes >= place.owned) write(piece + 4 * group, uint32_t{0});
   }
 }
 
