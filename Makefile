@@ -36,7 +36,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install verify test lint format typecheck wheel clean
+.PHONY: help install verify test lint format typecheck bench wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -70,6 +70,11 @@ format: $(ENVIRONMENT) ## rewrite the sources as the linter wants them
 
 typecheck: $(ENVIRONMENT) ## mypy --strict on the package
 	$(RUN) -m mypy
+
+bench: $(ENVIRONMENT) ## measure the golden quantizers and the fuzz on this machine (records in build/)
+	@mkdir -p build
+	$(RUN) -m nvfp4_moe.verification.bench.quantize --json build/bench-quantize.json
+	$(RUN) -m nvfp4_moe.verification.bench.fuzz --json build/bench-fuzz.json
 
 wheel: $(ENVIRONMENT) ## build the source archive and from it the wheel, and check what is in them
 	rm -rf dist build
