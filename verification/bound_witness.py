@@ -25,6 +25,9 @@ RELATIONS = ("overrun", "attained", "slack")
 MOST_IDS = 4_096
 """Larger routings are saved as counts alone; `worst_case.ids_of_counts` gives ids for them."""
 
+_LONGEST_COUNTS = 200
+"""Characters of a count list that a line for people may have."""
+
 _SIZES = ("max_num_batched_tokens", "topk", "num_experts", "tile")
 
 
@@ -146,7 +149,7 @@ def replay(document: Mapping[str, Any]) -> Replay:
         f"bound: {'not recorded, its rows stand' if bound is None else _rule(bound)}",
         f"sizes: max_num_batched_tokens {s.tokens:,}, topk {s.topk:,}, num_experts {s.num_experts:,}, tile {s.tile:,}",
         f"routing: {witness.tokens:,} tokens, {witness.ids} ids, {witness.placement} experts, "
-        f"tokens_per_expert {runs(witness.tokens_per_expert)}",
+        f"{_counts_said(witness.tokens_per_expert)}",
         f"rows: the routing needs {witness.rows:,}, the bound gives {rows:,}{_changed(rows, witness.bound_rows)}",
     ]
     if bound is not None and witness.tokens > bound.most_tokens(s, rows):
@@ -178,6 +181,14 @@ def runs(counts: Sequence[int]) -> str:
     if len(parts) > len(counts) // 2:
         return str(list(counts))
     return " + ".join(f"[{value}]" if times == 1 else f"[{value}] * {times}" for value, times in parts)
+
+
+def _counts_said(counts: Sequence[int]) -> str:
+    text = runs(counts)
+    if len(text) <= _LONGEST_COUNTS:
+        return f"tokens_per_expert {text}"
+    occupied = sum(count > 0 for count in counts)
+    return f"{occupied:,} of {_many(len(counts), 'expert')} hold rows, the fullest {max(counts):,}"
 
 
 def _rule(bound: Bound) -> str:

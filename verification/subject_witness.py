@@ -1,4 +1,5 @@
-"""The witness of a subject's fault: the case that shows it. A replay runs that one case again, in a child process.
+"""The witness of a subject's fault: the case that shows it. A replay runs that case again, in a child process, after
+the cases that it needs before it.
 
 A witness has the subject's name alone: a replay runs no file that the witness names. Own subjects and entry points
 are found by that name, anything else is given by the caller.
@@ -32,23 +33,29 @@ def replay(document: Mapping[str, Any], *, subject: str | None = None) -> Replay
     """
     name, check = _text(document, "subject"), _text(document, "check")
     level = check_size("level", document.get("level"), at_least=1)  # type: ignore[arg-type]  # it checks the type
-    recorded = document.get("case")
-    if not isinstance(recorded, dict):
-        raise TypeError(f"case must be an object, got {recorded!r:.60}")
-    case = case_from_json(recorded)
-    seed = check_size("seed", case.seed, at_least=0)
+    recorded = _object(document.get("case"), "case")
+    before = document.get("before", [])
+    if not isinstance(before, list):
+        raise TypeError(f"before must be a list of cases, got {before!r:.60}")
+    cases = [case_from_json(entry) for entry in (*(_object(e, "before") for e in before), recorded)]
+    seed = check_size("seed", _seed(recorded), at_least=0)
     if subject is None and (".py" in name or "/" in name):
         raise CannotReplay(f"give the file of subject {name} with --subject")
     spec = subject or name
     try:
         plan = Plan.of(load_subject(spec), level=level, seed=seed)
-        if case not in plan.cases:
+        if not all(case in plan.cases for case in cases):
             raise CannotReplay(f"level {level} has no such case for subject {spec} any more")
-        (report,) = run_cases(spec, [plan.cases.index(case)], level=level, seed=seed)
+        numbers = [plan.cases.index(case) for case in cases]
+        reports = {
+            report.number: report for report in run_cases(spec, numbers, level=level, seed=seed, lanes=1)
+        }
     except SubjectUnavailable as error:
         hint = "" if subject else f"; if {name} is a file, give it with --subject FILE.py[:ATTR]"
         raise CannotReplay(f"{error}{hint}") from error
-    return _judge(report, check, what=f"{spec}: {_describe(recorded)}")
+    if numbers[-1] not in reports:
+        raise CannotReplay(f"subject {spec} died so often in the calls before it that the case was given up")
+    return _judge(reports[numbers[-1]], check, what=f"{spec}: {_describe(recorded)}")
 
 
 def _judge(report: CaseReport, check: str, *, what: str) -> Replay:
@@ -60,6 +67,18 @@ def _judge(report: CaseReport, check: str, *, what: str) -> Replay:
     if not same:
         lines.append(f"no fault of {check}")
     return Replay(same, (what, *lines))
+
+
+def _seed(case: Mapping[str, Any]) -> Any:
+    """Return the seed that a case depends on: its own, that of the call which a law changes, or none."""
+    base = case.get("base", case)
+    return base.get("seed", 0) if isinstance(base, dict) else 0
+
+
+def _object(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{name} must be an object, got {value!r:.60}")
+    return value
 
 
 def _text(document: Mapping[str, Any], name: str) -> str:

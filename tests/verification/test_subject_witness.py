@@ -10,7 +10,7 @@ import pytest
 from nvfp4_moe.verification import subject_witness
 from nvfp4_moe.verification.bound_witness import CannotReplay
 from nvfp4_moe.verification.conformance.cases import QuantCase
-from nvfp4_moe.verification.conformance.plan import Plan
+from nvfp4_moe.verification.conformance.plan import Plan, case_from_json
 from nvfp4_moe.verification.conformance.subject import load_subject
 from nvfp4_moe.verification.conformance.supervisor import CaseReport
 from nvfp4_moe.verification.witness import replay
@@ -69,7 +69,23 @@ def test_a_crash_reproduces_any_fault(tmp_path: Path) -> None:
     )
     done = replay(witness(check="coverage"), subject=str(path))
     assert done.reproduces
-    assert "SIGSEGV" in done.lines[1]
+    assert "guard (memory): the subject's process died" in done.lines[1]
+
+
+def test_the_calls_before_it_are_made_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[int]] = []
+
+    def answers(spec: str, numbers: list[int], **unused: int) -> list[CaseReport]:
+        asked.append(numbers)
+        return [CaseReport(number) for number in numbers[: 2 if len(asked) == 1 else 1]]
+
+    monkeypatch.setattr(subject_witness, "run_cases", answers)
+    plan = Plan.of(load_subject(WRONG), level=1, seed=3)
+    document = witness(before=[plan.cases[0].to_json()])
+    assert not replay(document, subject=WRONG).reproduces
+    assert asked == [[0, plan.cases.index(case_from_json(document["case"]))]]
+    with pytest.raises(CannotReplay, match="the case was given up"):
+        replay(document, subject=WRONG)
 
 
 def test_a_refusal_inside_the_domain_reproduces(tmp_path: Path) -> None:
@@ -105,7 +121,9 @@ def test_unknown_names_and_cases_cannot_be_run() -> None:
         ({"check": 3}, "check must be text, got 3"),
         ({"level": "1"}, "level must be an integer, got '1'"),
         ({"case": []}, "case must be an object"),
-        ({"case": {"kind": "dance"}}, "case kind must be quant or routing"),
+        ({"before": {}}, "before must be a list of cases"),
+        ({"before": [3]}, "before must be an object, got 3"),
+        ({"case": {"kind": "dance"}}, "case must be quant"),
         ({"case": {"kind": "quant"}}, "not a case"),
     ],
 )

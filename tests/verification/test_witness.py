@@ -298,6 +298,15 @@ def test_slack_and_attained_replay(bound: str, corrected: str) -> None:
     assert not replay(dict(outcome.witness) | {"formula": corrected}).reproduces
 
 
+def test_long_counts_are_summed_up_for_people() -> None:
+    counts = [3, 0, 1, 0] * 64
+    document = wrong_witness(max_num_batched_tokens=256, topk=1, experts=256)
+    document |= {"tokens": 256, "tokens_per_expert": counts}
+    del document["topk_ids"]
+    assert "128 of 256 experts hold rows, the fullest 3" in replay(document).lines[2]
+    assert "tokens_per_expert [1]" in replay(wrong_witness()).lines[2]
+
+
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_json_round_trip(placement: str, relation: str) -> None:
