@@ -126,6 +126,26 @@ def test_dense_float32_products(fast_groups: list[bool]) -> None:
     assert set(fast_groups) == {True, False}
 
 
+@pytest.mark.parametrize("largest", [6.0, 6.5, 6.9999995, 7.0, 7.25, 7.5, 9.0, 16.0])
+def test_saturation_just_above_the_largest_code(largest: float, fast_groups: list[bool]) -> None:
+    """The scale byte saturates at 448, so the multiplier is 1 and the products are the elements."""
+    row = torch.tensor([[largest, -largest] * 8])
+    subject, true = subject_and_true(row, torch.tensor(448.0))
+    assert_same((subject, true))
+    assert set(subject[0].flatten().tolist()) == {0xF7}
+    assert fast_groups == [largest >= 7.0]
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
+def test_blocks_of_zeros_of_both_signs(recipe: Recipe) -> None:
+    """Some recipes give them an infinite multiplier, and a zero times infinity the code of NaN."""
+    rows = random_rows(torch.bfloat16, 4, 64, finite=True, stream="zeros")
+    rows[:, 16:32] = 0.0
+    rows[:, 48::2] = -0.0
+    rows[:, 49::2] = 0.0
+    assert_same(subject_and_true(rows, torch.tensor(1.3), recipe=recipe))
+
+
 def test_saturation_far_above_the_largest_scale(fast_groups: list[bool]) -> None:
     """The scale byte saturates at 448, so products reach 1e30: cut off, not wrapped."""
     rows = torch.full((2, 64), 1e30)
