@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import torch
 
 from nvfp4_moe.verification.bounds import GRID, check_attained, find_counterexample
 from nvfp4_moe.verification.campaign_job import campaign_job
+from nvfp4_moe.verification.climb import EXPERTS as CLIMB_EXPERTS
+from nvfp4_moe.verification.exhaustive import PADDING_CLAIMS, exhaust_padding, exhaust_routing
 from nvfp4_moe.verification.expressions import Bound, parse_bound
 from nvfp4_moe.verification.families import EXPERTS
 from nvfp4_moe.verification.fuzz import COUNTS_CLAIMS, IDS_LEVEL_CLAIMS, fuzz_counts, fuzz_ids
@@ -17,7 +20,8 @@ from nvfp4_moe.verification.golden import check_reference
 from nvfp4_moe.verification.job import Advance, Job
 from nvfp4_moe.verification.proof_job import CLAIMS as PROOF_CLAIMS
 from nvfp4_moe.verification.proof_job import ProofProcess
-from nvfp4_moe.verification.result import Method, Outcome
+from nvfp4_moe.verification.result import Method, Outcome, Verdict
+from nvfp4_moe.verification.routing_check import ROUTING_CLAIMS as INVARIANT_CLAIMS
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.settings import Settings
 from nvfp4_moe.verification.subject_jobs import subject_job
@@ -53,6 +57,7 @@ def jobs_for(settings: Settings) -> list[Job]:
     return [
         *subject_jobs(settings),
         _bound_job(settings, bound),
+        _exhaustive_job(bound),
         *_fuzz_jobs(settings, bound),
         _golden_job(settings),
         *(_trace_job(settings, bound, number) for number in range(len(settings.traces))),
@@ -91,11 +96,42 @@ def _bound_job(settings: Settings, bound: Bound) -> Job:
             claim_id="padding.attained", method=Method.SEARCH, outcome=attained, required=settings.tight
         )
 
+        yield from _written_bound_proof(settings, bound)
+
     return Job(
-        name="smallest counterexample",
+        name="smallest counterexample and climb",
         tells=[("padding.bound", Method.SEARCH), ("padding.attained", Method.SEARCH)],
         work=work,
     )
+
+
+def _written_bound_proof(settings: Settings, bound: Bound) -> Iterator[Row]:
+    """Prove an expression for all sizes, where none is fixed; provers that cannot tell leave it to the search."""
+    fixed = (settings.experts, settings.topk, settings.max_num_batched_tokens)
+    if bound.expression is None or any(size is not None for size in fixed):
+        return
+    from nvfp4_moe.verification.proofs.expression import prove_expression
+
+    outcome = prove_expression(bound.expression, tile=settings.tile)
+    if outcome.verdict in (Verdict.PROVED, Verdict.REFUTED):
+        told = replace(outcome, detail=f"the written bound, for all sizes: {outcome.detail}")
+        yield Row(claim_id="padding.bound", method=Method.PROOF, outcome=told)
+
+
+def _climb_experts(settings: Settings) -> Sequence[int]:
+    return CLIMB_EXPERTS if settings.num_experts is None else (settings.num_experts,)
+
+
+def _exhaustive_job(bound: Bound) -> Job:
+    def work(advance: Advance) -> Iterator[Row]:
+        for claim_id, outcome in (
+            *exhaust_padding([bound], advance, lambda: False),
+            *exhaust_routing(advance, lambda: False),
+        ):
+            yield Row(claim_id=claim_id, method=Method.EXHAUSTIVE, outcome=outcome)
+
+    claims = (*PADDING_CLAIMS, *INVARIANT_CLAIMS)
+    return Job(name="every small routing", tells=[(c, Method.EXHAUSTIVE) for c in claims], work=work)
 
 
 def _fuzz_sizes(settings: Settings) -> Sizes:
@@ -109,8 +145,7 @@ def _fuzz_jobs(settings: Settings, bound: Bound) -> list[Job]:
     def job(name: str, form: Form, claims: Sequence[str], fuzz: Fuzz) -> Job:
         def work(advance: Advance) -> Iterator[Row]:
             for claim_id, outcome in fuzz(level, seed, [bound], advance, lambda: False, sizes=sizes):
-                required = settings.tight if claim_id == "padding.attained" else None
-                yield Row(claim_id=claim_id, method=Method.FUZZ, outcome=outcome, required=required)
+                yield Row(claim_id=claim_id, method=Method.FUZZ, outcome=outcome)
 
         planned = sum(batch.cases for batch in batches(seed, level, form=form, sizes=sizes))
         return Job(name=name, tells=[(claim, Method.FUZZ) for claim in claims], work=work, cases=planned)

@@ -33,6 +33,16 @@ class Row:
     """None: as the claim says; otherwise the same claim said for this run's formula."""
 
 
+_EXISTENTIAL = "padding.attained"
+"""A claim that one routing decides: a method that found none does not undo one that did."""
+
+
+def _rank(result: ClaimResult) -> int:
+    if result.id == _EXISTENTIAL and result.verdict in (Verdict.UNDECIDED, Verdict.SKIPPED):
+        return len(_WORST_FIRST) + _WORST_FIRST.index(result.verdict)
+    return _WORST_FIRST.index(result.verdict)
+
+
 def claim_results(rows: Iterable[Row]) -> list[ClaimResult]:
     """Return one `ClaimResult` for each (id, method, subject), in the order of `CLAIMS`.
 
@@ -66,7 +76,7 @@ def _result(row: Row) -> ClaimResult:
 
 
 def _merge(first: ClaimResult, second: ClaimResult) -> ClaimResult:
-    worst, other = sorted((first, second), key=lambda c: _WORST_FIRST.index(c.verdict))
+    worst, other = sorted((first, second), key=_rank)
     details = [detail for detail in (worst.detail, other.detail) if detail]
     return replace(
         worst,

@@ -146,7 +146,8 @@ def _run_job(job: Job, watcher: Observer) -> list[Row]:
         raise  # the input's fault, not ours
     except Exception as error:
         traceback.print_exc()
-        return job.unfinished(f"internal error in {job.name}: {type(error).__name__}: {error}")
+        told = str(error).strip().splitlines()[-1:] or [""]
+        return job.unfinished(f"internal error in {job.name}: {type(error).__name__}: {told[0]}")
     share = (time.perf_counter() - start) / max(len(found), 1)
     return [row if row.seconds else _timed(row, share) for row in found]
 

@@ -52,6 +52,16 @@ def test_merging_never_makes_a_verdict_better(first: Verdict, second: Verdict, m
         assert result.verdict is merged
 
 
+def test_a_search_that_attains_nothing_does_not_undo_one_that_does() -> None:
+    for verdicts, merged in (
+        ((Verdict.HELD, Verdict.UNDECIDED), Verdict.HELD),
+        ((Verdict.REFUTED, Verdict.HELD), Verdict.REFUTED),
+        ((Verdict.UNDECIDED, Verdict.REFUTED), Verdict.REFUTED),
+    ):
+        (result,) = claim_results([row("padding.attained", verdict) for verdict in verdicts])
+        assert result.verdict is merged
+
+
 def test_the_witness_with_the_fewest_routed_rows_is_kept() -> None:
     rows = [row("padding.bound", Verdict.REFUTED, witness=bound_witness(n)) for n in (7, 2, 5)]
     (result,) = claim_results(rows)
