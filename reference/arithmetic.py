@@ -136,7 +136,6 @@ def operations(arithmetic: Arithmetic | str | Operations) -> Operations:
 
     Raises:
         ValueError: unknown name.
-        MissingTableError: ``hardware`` without a reciprocal table.
     """
     if not isinstance(arithmetic, str):
         return arithmetic

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 
+from nvfp4_moe.reference import tables
 from nvfp4_moe.reference.arithmetic import IEEE, HardwareOperations
 from nvfp4_moe.reference.casts import unpack
 from nvfp4_moe.reference.dequantize import dequantize
@@ -15,6 +17,7 @@ from nvfp4_moe.reference.layouts import from_layout, to_layout
 from nvfp4_moe.reference.quantize import Quantized, quantize
 from nvfp4_moe.reference.recipes import VLLM
 from nvfp4_moe.reference.rows import quantize_rows_plainly
+from nvfp4_moe.reference.tables import Table, register_table
 from nvfp4_moe.verification.counter import words
 
 DTYPES = pytest.mark.parametrize(
@@ -172,6 +175,47 @@ def test_errors_name_what_was_given(change: dict[str, Any], error: type[Exceptio
     arguments |= change
     with pytest.raises(error, match=text):
         quantize(arguments.pop("input"), arguments.pop("global_encode_scale"), **arguments)
+
+
+@pytest.fixture
+def table_of() -> Iterator[Callable[[int], HardwareOperations]]:
+    """Make operations of a chip whose reciprocal is always that many ulps off."""
+    before = list(tables._registered)
+
+    def make(ulps: int) -> HardwareOperations:
+        values = torch.full((2**23,), ulps, dtype=torch.int8)
+        chip = f"{ulps} ulps off"
+        register_table(Table(kind="reciprocal", chip=chip, sequence="made up", values=values))
+        return HardwareOperations(chip)
+
+    yield make
+    tables._registered[:] = before
+
+
+def test_hardware_arithmetic_with_a_perfect_reciprocal_is_ieee(
+    table_of: Callable[[int], HardwareOperations],
+) -> None:
+    input = ordinary(40, 256)
+    assert_same(quantize(input, 3.3, arithmetic=table_of(0)), quantize(input, 3.3))
+
+
+def test_hardware_arithmetic_uses_the_table_in_every_reciprocal(
+    table_of: Callable[[int], HardwareOperations],
+) -> None:
+    """One ulp below everywhere: rcp(6), rcp(g) and the final one, in the fast path as word by word."""
+    input, ops = ordinary(40, 256), table_of(-1)
+    result = quantize(input, 3.3, arithmetic=ops, intermediates=True)
+    assert_same(quantize(input, 3.3, arithmetic=ops), result)
+    assert result.intermediates is not None
+    a, g, six = result.intermediates["block_amax"], torch.tensor(3.3), torch.tensor(6.0)
+
+    def below(values: torch.Tensor) -> torch.Tensor:
+        return torch.nextafter(torch.div(torch.ones_like(values), values), torch.tensor(0.0))
+
+    assert torch.equal(result.intermediates["scale"], g * (a * below(six)))
+    product = result.intermediates["decoded_scale"] * below(g)
+    owned = product != 0
+    assert torch.equal(result.intermediates["multiplier"][owned], below(product)[owned])
 
 
 def test_hardware_arithmetic_without_its_table_is_refused() -> None:

@@ -6,8 +6,10 @@ import mpmath
 import pytest
 import torch
 
+from nvfp4_moe.reference import tables
 from nvfp4_moe.reference.arithmetic import HardwareOperations
 from nvfp4_moe.reference.silu import SERIES_BELOW, silu, silu_and_mul, silu_table
+from nvfp4_moe.reference.tables import Table, register_table
 from nvfp4_moe.verification.counter import words
 
 SIXTEEN_BIT = pytest.mark.parametrize(
@@ -124,6 +126,19 @@ def test_every_nan_result_is_the_positive_quiet_nan(dtype: torch.dtype) -> None:
     result = silu_and_mul(torch.cat((gate, up)))
     assert result[:6].view(torch.int16).tolist() == [NAN_BITS[dtype]] * 6
     assert result[6:].isfinite().all()
+
+
+@SIXTEEN_BIT
+def test_hardware_silu_is_the_table_of_the_chip(dtype: torch.dtype) -> None:
+    kind = {torch.bfloat16: "silu_bf16", torch.float16: "silu_f16"}[dtype]
+    values = torch.arange(2**16, dtype=torch.int32) + 0x3F80_0000
+    before = list(tables._registered)
+    register_table(Table(kind=kind, chip="made up", sequence="made up", values=values))
+    try:
+        subject = silu(all_inputs(dtype), arithmetic=HardwareOperations("made up"))
+    finally:
+        tables._registered[:] = before
+    assert torch.equal(subject.view(torch.int32), values)
 
 
 def test_strided_input_and_leading_dimensions() -> None:
