@@ -17,8 +17,9 @@ from nvfp4_moe.verification.bound_witness import BoundWitness
 from nvfp4_moe.verification.expressions import Bound
 from nvfp4_moe.verification.families import FAMILIES
 from nvfp4_moe.verification.fuzz_plan import Batch, BatchResult, Broken, Use
+from nvfp4_moe.verification.predicates import RoutingTensors
 from nvfp4_moe.verification.result import Witness
-from nvfp4_moe.verification.routing_check import ROUTING_CLAIMS, Route, RoutingTensors, broken_claims
+from nvfp4_moe.verification.routing_check import ROUTING_CLAIMS, Route, broken_claims
 from nvfp4_moe.verification.routing_witness import routing_witness
 
 _GEMM_SIZES = ((64, 48, True), (48, 64, False), (16, 16, True))
