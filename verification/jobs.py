@@ -10,6 +10,7 @@ import torch
 from nvfp4_moe.verification.bounds import GRID, check_attained, find_counterexample
 from nvfp4_moe.verification.campaign_job import campaign_job
 from nvfp4_moe.verification.climb import EXPERTS as CLIMB_EXPERTS
+from nvfp4_moe.verification.climb import climb_bounds
 from nvfp4_moe.verification.exhaustive import PADDING_CLAIMS, exhaust_padding, exhaust_routing
 from nvfp4_moe.verification.expressions import Bound, parse_bound
 from nvfp4_moe.verification.families import EXPERTS
@@ -92,10 +93,14 @@ def _bound_job(settings: Settings, bound: Bound) -> Job:
         attained = check_attained(
             bound, grid, tile=tile, expert_parallel_size=ranks, tight=settings.tight, progress=advance
         )
+        # Only this method can tell that a bound is loose somewhere: the others look for one routing that fills it.
         yield Row(
             claim_id="padding.attained", method=Method.SEARCH, outcome=attained, required=settings.tight
         )
-
+        for claim_id, outcome in climb_bounds(
+            [bound], advance, lambda: False, seed=settings.seed, tile=tile, experts=_climb_experts(settings)
+        ):
+            yield Row(claim_id=claim_id, method=Method.SEARCH, outcome=outcome)
         yield from _written_bound_proof(settings, bound)
 
     return Job(
