@@ -23,7 +23,9 @@ from nvfp4_moe.verification.result import SCHEMA_VERSION, ClaimResult, Verdict, 
 
 KINDS: dict[str, str] = {
     "bound": "nvfp4_moe.verification.bound_witness",
+    "placement": "nvfp4_moe.verification.routing_witness",
     "proof": "nvfp4_moe.verification.proof_witness",
+    "routing": "nvfp4_moe.verification.routing_witness",
     "subject": "nvfp4_moe.verification.subject_witness",
     "trace": "nvfp4_moe.verification.trace_witness",
 }
