@@ -45,6 +45,24 @@ def _kernel(prefix: str, what: str) -> tuple[Claim, ...]:
     )
 
 
+def _moves(prefix: str, what: str) -> tuple[Claim, ...]:
+    return _kernel(prefix, what)[:3]  # no arithmetic: what depends on other bytes is wrong somewhere
+
+
+def _refusal(prefix: str, what: str) -> Claim:
+    return _own(f"{prefix}.refusal", f"{what}: a call outside the domain is refused")
+
+
+def _laws(prefix: str, what: str) -> Claim:
+    return _own(
+        f"{prefix}.laws", f"{what}: the bytes follow the order of rows and experts, alone, together and again"
+    )
+
+
+def _against(prefix: str, what: str) -> Claim:
+    return _own(f"{prefix}.against", f"{what}: two subjects give the same bytes wherever either promises them")
+
+
 _ALL = (
     _formula("padding.bound", "no routing makes the GEMM read more scale rows than the bound"),
     _formula("padding.attained", "some routing uses every row of the bound", required=False),
@@ -67,10 +85,26 @@ _ALL = (
     _own("routing.golden", "every entry of the routing metadata equals the golden model's"),
     _own("routing.coverage", "every promised entry of the routing metadata is written"),
     _own("routing.guard", "the routing metadata touches nothing but its outputs"),
+    _refusal("routing", "routing metadata"),
+    _against("routing", "routing metadata"),
     _own("cast.e2m1", "E2M1 codes equal the second oracle's on every 16-bit input and every tie"),
     _own("cast.ue4m3", "scale bytes equal the second oracle's on every byte, midpoint and 16-bit input"),
     *_kernel("quant", "experts quantization"),
+    _laws("quant", "experts quantization"),
+    _refusal("quant", "experts quantization"),
+    _against("quant", "experts quantization"),
     *_kernel("silu_quant", "fused SiLU and experts quantization"),
+    _laws("silu_quant", "fused SiLU and experts quantization"),
+    _refusal("silu_quant", "fused SiLU and experts quantization"),
+    _against("silu_quant", "fused SiLU and experts quantization"),
+    *_kernel("masked_quant", "masked experts quantization"),
+    _against("masked_quant", "masked experts quantization"),
+    *_kernel("silu_masked_quant", "fused SiLU and masked experts quantization"),
+    _against("silu_masked_quant", "fused SiLU and masked experts quantization"),
+    *_moves("shuffle", "gather of rows"),
+    _against("shuffle", "gather of rows"),
+    *_moves("swizzle", "scale layout"),
+    _against("swizzle", "scale layout"),
     _own("quant.layout", "scale layouts place every byte where the second oracle does, padding is zero"),
 )
 

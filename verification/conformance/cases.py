@@ -32,6 +32,8 @@ SMALL_ROUTINGS: tuple[tuple[int, ...], ...] = (
 )
 """Rows of each expert."""
 
+_MASKED_EXPERTS = 36
+
 EXPERT_COUNTS = (
     1,
     2,
@@ -77,10 +79,26 @@ class QuantCase:
     extra_scale_rows: int = 0
     """Rows of the scale buffer at and after S; nothing may touch them."""
     offset: int = 0
-    """Bytes by which the pointers are moved off their usual alignment."""
+    """Bytes, a power of two or 0: the pointers are this much off a multiple of twice the offset."""
+    offset_all: bool = True
+    """Also the pointers whose declared alignment forbids it; the subject may then refuse."""
+    row_gap: int = 0
+    """Elements between the rows of the input: a strided view."""
+
+    @property
+    def masked(self) -> bool:
+        """Whether each expert has a slab of its own."""
+        return "masked" in self.operation
+
+    @property
+    def fused(self) -> bool:
+        """Whether the input is gate and up, side by side."""
+        return self.operation.startswith("silu_and_mul")
 
     @property
     def rows(self) -> int:
+        if self.masked:
+            return len(self.tokens_per_expert) * (max(self.tokens_per_expert) + self.unrouted_rows)
         return sum(self.tokens_per_expert) + self.unrouted_rows
 
     @property
@@ -104,10 +122,60 @@ def quant_cases(operation: str, *, level: int, seed: int) -> Iterator[QuantCase]
             unrouted_rows=(0, 0, 1, 5)[pick & 3],
             k=k,
             dtype=("bf16", "f16")[index & 1],
-            values=list(VALUES)[(index // 2 + (pick >> 8) % 3) % len(VALUES)],
+            values=_values_of(index, pick >> 8, group),
             global_scales=GLOBAL_SCALES[(pick >> 16) % len(GLOBAL_SCALES)],
             extra_scale_rows=(0, 0, 128, 256)[pick >> 24 & 3],
             offset=(0, 0, 0, 0, 0, 16, 32, 64)[pick >> 32 & 7],
+            offset_all=bool(pick >> 40 & 1),
+            row_gap=32 if group == "strided" else 0,
+        )
+
+
+def _values_of(index: int, pick: int, group: str) -> str:
+    """Every family with both types in turn; in the group "values" strictly, elsewhere shifted at random."""
+    shift = 0 if group == "values" else pick % 3
+    return list(VALUES)[(index // 2 + shift) % len(VALUES)]
+
+
+def masked_cases(operation: str, *, seed: int) -> Iterator[QuantCase]:
+    """Yield the cases of a masked quantizer: every small width with routings of at most 36 experts."""
+    index = 0
+    for routing in SMALL_ROUTINGS:
+        if not 1 < len(routing) <= _MASKED_EXPERTS:
+            continue
+        for k in SMALL_WIDTHS[:: 1 if len(routing) < 8 else 4]:
+            pick = word(seed, f"masked.{operation}", index)
+            yield QuantCase(
+                operation=operation,
+                group="masked",
+                index=index,
+                seed=seed,
+                tokens_per_expert=routing,
+                unrouted_rows=(0, 1, 5, 130)[pick & 3] if len(routing) < 8 else 1,
+                k=k,
+                dtype=("bf16", "f16")[index & 1],
+                values=_values_of(index, pick >> 8, "masked"),
+                global_scales=GLOBAL_SCALES[(pick >> 16) % len(GLOBAL_SCALES)],
+            )
+            index += 1
+
+
+def law_bases(operation: str, *, seed: int) -> Iterator[QuantCase]:
+    """Yield the calls that laws are tried on: no offset, no spare rows, several experts, both types."""
+    for index, (k, routing) in enumerate(
+        ((48, (3, 0, 2, 5)), (64, (33, 1, 129)), (208, (1, 7)), (272, (16, 16, 16, 5)))
+    ):
+        yield QuantCase(
+            operation=operation,
+            group="laws",
+            index=index,
+            seed=seed,
+            tokens_per_expert=routing,
+            unrouted_rows=0,
+            k=k,
+            dtype=("bf16", "f16")[index & 1],
+            values=("windowed", "ties", "special", "any")[index],
+            global_scales="distinct",
         )
 
 
@@ -125,13 +193,18 @@ def _shapes(level: int) -> Iterator[tuple[int, tuple[int, ...], str]]:
     for k, rows in ((512, 64), (512, 65), (1024, 130)):
         for _ in range(4 * len(VALUES)):
             yield k, (rows, rows // 2, 1), "values"
+    for k in (16, 48, 80, 256):
+        for routing in ((5,), (0, 3, 1), (33, 130)):
+            yield k, routing, "strided"
     if level >= 2:
         yield from _large_shapes()
 
 
 def _large_shapes() -> Iterator[tuple[int, tuple[int, ...], str]]:
-    for k in (2048, 2880, 4096, 7168):
-        for rows in range(1, 321, 3):
+    for rows in range(1, 321):
+        yield 256, (rows, rows % 5), "rows"
+    for first, k in enumerate((2048, 2880, 7168), start=1):
+        for rows in range(first, 321, 3):  # launch geometry changes with the rows
             yield k, (rows, rows % 7), "rows"
     for k in SMALL_WIDTHS:
         for tiles in range(1, 9):
@@ -151,7 +224,7 @@ class RoutingCase:
     topk: int
     num_experts: int
     ids: str
-    """Family of ids: uniform, one_expert, cyclic, duplicates, negative, all_negative, last_expert."""
+    """Family of ids, one of `ID_FAMILIES`."""
     id_dtype: str
     is_gated: bool
     n: int
@@ -161,7 +234,10 @@ class RoutingCase:
         return {"kind": "routing", "operation": "get_cutlass_moe_mm_data", **asdict(self)}
 
 
-ID_FAMILIES = ("uniform", "one_expert", "cyclic", "duplicates", "negative", "all_negative", "last_expert")
+ID_FAMILIES = (
+    *("uniform", "one_expert", "cyclic", "duplicates", "last_expert"),
+    *("negative", "one_negative", "all_negative"),
+)
 
 
 def routing_cases(*, level: int, seed: int, id_dtypes: tuple[str, ...]) -> Iterator[RoutingCase]:

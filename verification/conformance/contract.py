@@ -127,11 +127,19 @@ PRESETS: dict[str, Contract] = {
     # vLLM nvfp4_experts_quant.cu writes real rows and real blocks only; moe_data.cu orders rows by atomics and leaves
     # the tail behind -1 ids unwritten.
     "vllm": Contract(
-        k_padding="unspecified", row_padding="unspecified", negative_ids="unsupported", row_order="any"
+        k_padding="unspecified",
+        row_padding="unspecified",
+        negative_ids="unsupported",
+        row_order="any",
+        deterministic=False,
     ),
     # SGLang's buffer is zeroed by the caller when K % 64 != 0; the kernel itself writes what vLLM's does.
     "sglang": Contract(
-        k_padding="unspecified", row_padding="unspecified", negative_ids="unsupported", row_order="any"
+        k_padding="unspecified",
+        row_padding="unspecified",
+        negative_ids="unsupported",
+        row_order="any",
+        deterministic=False,
     ),
     # FlashInfer / TensorRT-LLM: the expand kernel zeroes the K padding of valid rows, row padding is left unwritten.
     "flashinfer": Contract(recipe="trtllm", row_padding="unspecified"),

@@ -14,7 +14,7 @@ from nvfp4_moe.verification.result import Finding
 class Fault:
     """A finding in one case.
 
-    `check` is the last part of the claim's id: golden, coverage, guard, poison, inputs, refusal, ...
+    `check` is the last part of the claim's id: golden, coverage, guard, poison, inputs, refusal, laws, ...
     """
 
     check: str
@@ -29,15 +29,18 @@ class Fault:
 
 
 def first_difference(
-    subject: torch.Tensor, true: torch.Tensor, judged: torch.Tensor
+    subject: torch.Tensor, true: torch.Tensor, judged: torch.Tensor | None
 ) -> tuple[int, int] | None:
     """Return (flat index of the first judged byte that differs, how many differ), or None.
 
     Args:
         subject, true: uint8, any equal shape.
-        judged: bool of that shape: which bytes count.
+        judged: bool of that shape: which bytes count; None: all.
     """
-    differs = ((subject != true) & judged).reshape(-1)
+    differs = subject != true
+    if judged is not None:
+        differs &= judged
+    differs = differs.reshape(-1)
     count = int(differs.sum())
     return (int(differs.to(torch.uint8).argmax()), count) if count else None
 

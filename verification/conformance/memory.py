@@ -1,11 +1,15 @@
-"""Guarded memory: every tensor ends before an inaccessible page, with canary bytes on both sides.
+"""Guarded memory: every tensor lies between inaccessible pages, with canary words on both sides.
 
 One mapping holds one tensor::
 
     | no access | canary ... | tensor | canary (slack) | no access |
+    | no access | tensor | canary ...                  | no access |      (`Edge.FRONT`)
 
-The tensor starts at the highest address that keeps its alignment, so a read or write past the declared slack faults
-at once (SIGSEGV on the CPU, an illegal address on the GPU; the subject runs in a child); anything that lands in the canary is found by `Guarded.broken`.
+By default the tensor starts at the highest address that keeps its alignment, so a read or write past the declared
+slack faults at once (SIGSEGV on the CPU, an illegal address on the GPU; the subject runs in a child); at the front,
+an access before its start does. Anything that lands in the canary is found by `Guarded.broken`. Between the runs the
+pages are closed: a subject that keeps a pointer and uses it after its call faults too (on the CPU).
+
 Mappings are kept and reused: making pages costs more than the subject's own work on small cases.
 """
 
@@ -15,6 +19,7 @@ import ctypes
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from math import prod
 from typing import Protocol
 
@@ -27,11 +32,24 @@ _PROT_NONE, _PROT_READ_WRITE = 0, 3
 _MAP_PRIVATE_ANONYMOUS = 0x22
 _FRONT = 256
 """Least bytes of canary before the tensor."""
+WORD = 4
+"""Bytes of a canary word; tensors are whole words."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *([ctypes.c_int] * 3), ctypes.c_long]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+
+
+class DeviceFault(Exception):
+    """The device reported an error of the subject's work; nothing more can run in this process."""
+
+
+class Edge(Enum):
+    """Which end of the tensor an inaccessible page adjoins."""
+
+    BACK = "back"
+    FRONT = "front"
 
 
 class _HostMapping:
@@ -45,17 +63,36 @@ class _HostMapping:
             raise MemoryError(f"cannot map {self._size} bytes of guarded memory (errno {ctypes.get_errno()})")
         self._base = base
         self.start: int = base + PAGE
-        if _libc.mprotect(self.start, usable, _PROT_READ_WRITE) != 0:
-            raise MemoryError(f"cannot open {usable} bytes of guarded memory (errno {ctypes.get_errno()})")
+        self.protect(_PROT_READ_WRITE)
         self.bytes = torch.frombuffer((ctypes.c_uint8 * usable).from_address(self.start), dtype=torch.uint8)
+
+    def open(self) -> None:
+        self.protect(_PROT_READ_WRITE)
+
+    def close(self) -> None:
+        self.protect(_PROT_NONE)
+
+    def protect(self, access: int) -> None:
+        if _libc.mprotect(self.start, self.usable, access) != 0:
+            raise MemoryError(
+                f"cannot protect {self.usable} bytes of guarded memory (errno {ctypes.get_errno()})"
+            )
 
 
 class Mapping(Protocol):
     """Memory whose end is followed by an inaccessible page."""
 
     usable: int
+    start: int
+    """Address of the first byte."""
     bytes: torch.Tensor
     """uint8 (usable,) view of the whole mapping."""
+
+    def open(self) -> None:
+        """Make it accessible again."""
+
+    def close(self) -> None:
+        """Make every access fault, where the device can."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +107,44 @@ class Guarded:
     size: int
     """Bytes of the tensor."""
     canary: int
+    """The word around it, unsigned 32 bits."""
 
     def bytes(self) -> torch.Tensor:
         """Return the tensor's own bytes, uint8 (size,)."""
         return self.mapping.bytes[self.first : self.first + self.size]
 
+    def changed(self) -> torch.Tensor:
+        """Return whether a canary byte changed, as a bool tensor on the device."""
+        words, canary = self.mapping.bytes.view(torch.int32), _signed(self.canary)
+        first, end = self.first // WORD, (self.first + self.size) // WORD
+        return (words[:first] != canary).any() | (words[end:] != canary).any()
+
     def broken(self) -> int | None:
         """Return a changed canary byte as an offset from the tensor's start, or None.
 
-        Negative: the nearest before the tensor; at or above `size`: the nearest behind it.
+        Negative: in the nearest word before the tensor; at or above `size`: in the nearest behind it.
         """
-        memory = self.mapping.bytes
-        before = (memory[: self.first] != self.canary).nonzero()
+        words, canary = self.mapping.bytes.view(torch.int32), _signed(self.canary)
+        first, end = self.first // WORD, (self.first + self.size) // WORD
+        before = (words[:first] != canary).nonzero()
         if before.numel():
-            return int(before[-1]) - self.first
-        behind = (memory[self.first + self.size :] != self.canary).nonzero()
-        return self.size + int(behind[0]) if behind.numel() else None
+            word = int(before[-1])
+            return word * WORD + _changed_bytes(words, word, self.canary)[-1] - self.first
+        behind = (words[end:] != canary).nonzero()
+        if not behind.numel():
+            return None
+        word = end + int(behind[0])
+        return word * WORD + _changed_bytes(words, word, self.canary)[0] - self.first
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 32) if word >> 31 else word
+
+
+def _changed_bytes(words: torch.Tensor, word: int, canary: int) -> list[int]:
+    """Return which bytes of a changed word differ from the canary's, little end first."""
+    differs = (int(words[word]) & 0xFFFFFFFF) ^ canary
+    return [byte for byte in range(WORD) if differs >> 8 * byte & 0xFF]
 
 
 class Arena(Protocol):
@@ -101,12 +160,17 @@ class Arena(Protocol):
         slack: int = 0,
         lower: int = 0,
         offset: int = 0,
-        canary: int = 0xC5,
+        edge: Edge = Edge.BACK,
+        canary: int = 0xC5C5C5C5,
     ) -> Guarded:
         """Return a guarded tensor; its own bytes are whatever the mapping held before."""
 
     def synchronize(self) -> None:
-        """Wait for the device; raises RuntimeError if it faulted."""
+        """Wait for the device.
+
+        Raises:
+            DeviceFault: it reported an error.
+        """
 
     def broken(self) -> tuple[Guarded, int] | None:
         """Return the first live tensor with a changed canary and the byte's offset, or None."""
@@ -127,10 +191,6 @@ class MappingArena:
         """Return a fresh mapping of `usable` bytes, a whole number of pages."""
         raise NotImplementedError
 
-    def address(self, mapping: Mapping) -> int:
-        """Return the address of the mapping's first byte."""
-        raise NotImplementedError
-
     def synchronize(self) -> None:
         """Wait for the device; the host has nothing to wait for."""
 
@@ -144,7 +204,8 @@ class MappingArena:
         slack: int = 0,
         lower: int = 0,
         offset: int = 0,
-        canary: int = 0xC5,
+        edge: Edge = Edge.BACK,
+        canary: int = 0xC5C5C5C5,
     ) -> Guarded:
         """Return a guarded tensor; its own bytes are whatever the mapping held before.
 
@@ -156,18 +217,28 @@ class MappingArena:
             slack: bytes behind the tensor that may be read.
             lower: whole alignments to move the start down, to vary what lies behind the tensor.
             offset: bytes, a power of two or 0: the address is this much off a multiple of twice the offset.
-            canary: byte around the tensor.
+            edge: the end of the tensor that an inaccessible page adjoins.
+            canary: word around the tensor, unsigned 32 bits.
+
+        Raises:
+            ValueError: a size that is not whole words: a fault of the harness.
         """
         size = prod(shape) * dtype.itemsize
-        grid = max(alignment, 2 * offset)
+        if size % WORD:
+            raise ValueError(f"{name} must be whole words of {WORD} bytes, got {size} bytes")
+        grid = max(alignment, 2 * offset, WORD)
+        slack = round_up(slack, WORD)
         usable = round_up(size + slack + (lower + 2) * grid + _FRONT, self._page)
         mapping = self._take(usable)
-        base = self.address(mapping)
-        end = base + usable - slack - size - lower * grid - offset
-        first = end - end % grid + offset - base
-        memory = mapping.bytes
-        memory[:first] = canary
-        memory[first + size :] = canary
+        base = mapping.start
+        if edge is Edge.FRONT:
+            first = -base % grid + offset
+        else:
+            end = base + usable - slack - size - lower * grid - offset
+            first = end - end % grid + offset - base
+        memory, word = mapping.bytes, _signed(canary)
+        memory[:first].view(torch.int32).fill_(word)
+        memory[first + size :].view(torch.int32).fill_(word)
         tensor = memory[first : first + size].view(dtype).view(tuple(shape))
         guarded = Guarded(name, tensor, mapping, first, size, canary)
         self._live.append(guarded)
@@ -175,6 +246,8 @@ class MappingArena:
 
     def broken(self) -> tuple[Guarded, int] | None:
         """Return the first live tensor with a changed canary and the byte's offset, or None."""
+        if not self._live or not bool(torch.stack([guarded.changed() for guarded in self._live]).any()):
+            return None  # one wait for the device, not one for each tensor
         for guarded in self._live:
             offset = guarded.broken()
             if offset is not None:
@@ -184,12 +257,17 @@ class MappingArena:
     def reset(self) -> None:
         """Take every tensor back; the caller must use none of them any more."""
         for guarded in self._live:
+            guarded.mapping.close()
             self._free.setdefault(guarded.mapping.usable, []).append(guarded.mapping)
         self._live.clear()
 
     def _take(self, usable: int) -> Mapping:
         free = self._free.get(usable)
-        return free.pop() if free else self.make_mapping(usable)
+        if not free:
+            return self.make_mapping(usable)
+        mapping = free.pop()
+        mapping.open()
+        return mapping
 
 
 class HostArena(MappingArena):
@@ -200,7 +278,3 @@ class HostArena(MappingArena):
 
     def make_mapping(self, usable: int) -> Mapping:
         return _HostMapping(usable)
-
-    def address(self, mapping: Mapping) -> int:
-        assert isinstance(mapping, _HostMapping)
-        return mapping.start

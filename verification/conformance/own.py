@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from nvfp4_moe.reference.experts import quantize_experts, silu_and_mul_quantize_experts
+from nvfp4_moe.reference.experts import quantize_experts, quantize_masked, silu_and_mul_quantize_experts
+from nvfp4_moe.reference.layouts import to_layout
+from nvfp4_moe.reference.padding import TILE, round_up
 from nvfp4_moe.reference.permute import shuffle_rows
 from nvfp4_moe.reference.routing import route
+from nvfp4_moe.reference.silu import silu_and_mul
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.subject import OPERATIONS, Subject, SubjectUnavailable
 
@@ -30,14 +34,17 @@ def reference_subject() -> Subject:
         "reference",
         "cpu",
         Contract(arithmetic="ieee", id_dtypes=("int32", "int64"), strided="honoured"),
-        scaled_fp4_experts_quant=_quant(quantize_experts),
-        silu_and_mul_scaled_fp4_experts_quant=_quant(silu_and_mul_quantize_experts),
+        scaled_fp4_experts_quant=_quant(quantize_experts, halves=1),
+        silu_and_mul_scaled_fp4_experts_quant=_quant(silu_and_mul_quantize_experts, halves=2),
         get_cutlass_moe_mm_data=_routing,
+        scaled_fp4_masked_quant=_masked(lambda input: input),
+        silu_and_mul_scaled_fp4_masked_quant=_masked(silu_and_mul),
         shuffle_rows=shuffle_rows,
+        swizzle=lambda linear: to_layout(linear, "swizzled_128x4"),
     )
 
 
-def _quant(quantize: Any) -> Any:
+def _quant(quantize: Any, *, halves: int) -> Any:
     def operation(
         output: torch.Tensor,
         output_scale: torch.Tensor,
@@ -46,6 +53,11 @@ def _quant(quantize: Any) -> Any:
         input_offset_by_experts: torch.Tensor,
         output_scale_offset_by_experts: torch.Tensor,
     ) -> None:
+        _refuse_other_types(
+            input, input_global_scale, input_offset_by_experts, output_scale_offset_by_experts
+        )
+        if output.shape != (input.shape[0], input.shape[-1] // halves // 2) or output.dtype != torch.uint8:
+            raise ValueError(f"output must be uint8 (rows, K/2), got {output.dtype} {tuple(output.shape)}")
         true = quantize(
             input,
             input_global_scale,
@@ -55,6 +67,39 @@ def _quant(quantize: Any) -> Any:
         routed, padded = int(input_offset_by_experts[-1]), int(output_scale_offset_by_experts[-1])
         output[:routed] = true.packed[:routed]
         output_scale.view(torch.uint8)[:padded] = true.block_scale
+
+    return operation
+
+
+def _refuse_other_types(input: torch.Tensor, global_scale: torch.Tensor, *offsets: torch.Tensor) -> None:
+    """The golden model takes more types than the protocol knows.
+
+    Raises:
+        TypeError: another type than the protocol's.
+    """
+    if input.dtype not in (torch.bfloat16, torch.float16):
+        raise TypeError(f"input must be bfloat16 or float16, got {input.dtype}")
+    if global_scale.dtype != torch.float32:
+        raise TypeError(f"input_global_scale must be float32, got {global_scale.dtype}")
+    for vector in offsets:
+        if vector.dtype != torch.int32:
+            raise TypeError(f"offsets must be int32, got {vector.dtype}")
+
+
+def _masked(before: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    def operation(
+        output: torch.Tensor,
+        output_scale: torch.Tensor,
+        input: torch.Tensor,
+        input_global_scale: torch.Tensor,
+        masked_m: torch.Tensor,
+    ) -> None:
+        true = quantize_masked(before(input), input_global_scale, masked_m)
+        scale_bytes = output_scale.view(torch.uint8)
+        for expert, rows in enumerate(masked_m.tolist()):
+            output[expert, :rows] = true.packed[expert, :rows]
+            padded = round_up(rows, TILE)
+            scale_bytes[expert, :padded] = true.block_scale[expert, :padded]
 
     return operation
 

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from nvfp4_moe.verification.conformance.cases import QuantCase, RoutingCase, quant_cases, routing_cases
+from nvfp4_moe.verification.conformance.call import Judgement
+from nvfp4_moe.verification.conformance.cases import (
+    QuantCase,
+    RoutingCase,
+    law_bases,
+    masked_cases,
+    quant_cases,
+    routing_cases,
+)
 from nvfp4_moe.verification.conformance.contract import Contract
+from nvfp4_moe.verification.conformance.laws_check import LawCase, check_law, laws_of
 from nvfp4_moe.verification.conformance.memory import Arena
-from nvfp4_moe.verification.conformance.quant_check import Judgement, check_quant
+from nvfp4_moe.verification.conformance.quant_check import check_quant
+from nvfp4_moe.verification.conformance.refusal_check import RefusalCase, check_refusal, refusal_cases
+from nvfp4_moe.verification.conformance.routing_check import OPERATION as ROUTING
 from nvfp4_moe.verification.conformance.routing_check import check_routing, in_domain
-from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.conformance.rows_check import RowsCase, check_rows, rows_cases
+from nvfp4_moe.verification.conformance.subject import Subject, is_functional
 
-Case = QuantCase | RoutingCase
+Case = QuantCase | RoutingCase | LawCase | RefusalCase | RowsCase
 
 PREFIXES = {
     "scaled_fp4_experts_quant": "quant",
     "silu_and_mul_scaled_fp4_experts_quant": "silu_quant",
-    "get_cutlass_moe_mm_data": "routing",
+    "scaled_fp4_masked_quant": "masked_quant",
+    "silu_and_mul_scaled_fp4_masked_quant": "silu_masked_quant",
+    ROUTING: "routing",
+    "shuffle_rows": "shuffle",
+    "swizzle": "swizzle",
 }
 """First part of the claim ids of each operation that is tested."""
+
+ASPECTS = ("bytes", "laws", "refusal")
+"""Kinds of cases: those judged byte by byte, laws, calls outside the domain."""
+
+_NO_POISON = ("routing", "shuffle", "swizzle")
+"""Operations whose bytes are judged in every run, with nothing that documented errors could excuse."""
+
+
+def checks_of(prefix: str, aspect: str) -> tuple[str, ...]:
+    """Return the last parts of the claim ids that cases of an aspect tell."""
+    if aspect != "bytes":
+        return (aspect,)
+    return ("golden", "coverage", "guard", *(() if prefix in _NO_POISON else ("poison",)))
 
 
 @dataclass(frozen=True)
@@ -31,28 +61,48 @@ class Plan:
     level: int
     seed: int
     contract: Contract
+    laws: Mapping[str, tuple[str, ...]]
+    """Laws that are tried on each operation."""
 
     @cached_property
     def cases(self) -> list[Case]:
         """Every case, operation by operation."""
-        found: list[Case] = []
-        for operation in self.operations:
-            if operation == "get_cutlass_moe_mm_data":
-                routing = routing_cases(level=self.level, seed=self.seed, id_dtypes=self.contract.id_dtypes)
-                found += [case for case in routing if in_domain(case, self.contract)]
-            else:
-                found += [
-                    case
-                    for case in quant_cases(operation, level=self.level, seed=self.seed)
-                    if _quant_in_domain(case, self.contract)
-                ]
-        return found
+        return [case for operation in self.operations for case in self._cases_of(operation)]
+
+    def _cases_of(self, operation: str) -> Iterator[Case]:
+        level, seed, contract = self.level, self.seed, self.contract
+        if operation == ROUTING:
+            for routing in routing_cases(level=level, seed=seed, id_dtypes=contract.id_dtypes):
+                if in_domain(routing, contract):
+                    yield routing
+        elif PREFIXES[operation] in ("shuffle", "swizzle"):
+            yield from rows_cases(operation, seed=seed)
+        else:
+            masked = "masked" in operation
+            made = (
+                masked_cases(operation, seed=seed)
+                if masked
+                else quant_cases(operation, level=level, seed=seed)
+            )
+            for case in made:
+                if _quant_in_domain(case, contract):
+                    yield case
+            for base in () if masked else law_bases(operation, seed=seed):
+                if _quant_in_domain(base, contract):
+                    yield from (LawCase(law=law, base=base) for law in self.laws[operation])
+        yield from refusal_cases(operation, contract)
 
     @classmethod
     def of(cls, subject: Subject, *, level: int, seed: int) -> Plan:
         """Return the plan for the operations that the subject has."""
         tested = tuple(op for op in PREFIXES if op in subject.operations)
-        return cls(tested, level, seed, subject.contract)
+        laws = {op: laws_of(subject.device, in_place=not is_functional(subject, op)) for op in tested}
+        return cls(tested, level, seed, subject.contract, laws)
+
+    def claims(self) -> list[str]:
+        """Return the claim ids that the cases tell, operation by operation."""
+        told = dict.fromkeys((prefix_of(case), aspect_of(case)) for case in self.cases)
+        return [f"{prefix}.{check}" for prefix, aspect in told for check in checks_of(prefix, aspect)]
 
 
 def _quant_in_domain(case: QuantCase, contract: Contract) -> bool:
@@ -62,19 +112,53 @@ def _quant_in_domain(case: QuantCase, contract: Contract) -> bool:
 
 def prefix_of(case: Case) -> str:
     """Return the first part of the claim ids that the case belongs to."""
-    return "routing" if isinstance(case, RoutingCase) else PREFIXES[case.operation]
+    return PREFIXES[ROUTING if isinstance(case, RoutingCase) else case.operation]
+
+
+def aspect_of(case: Case) -> str:
+    """Return the case's member of `ASPECTS`."""
+    if isinstance(case, LawCase):
+        return "laws"
+    return "refusal" if isinstance(case, RefusalCase) else "bytes"
+
+
+def elements_of(case: Case) -> int:
+    """Return a measure of a case's size, to name the smallest of several failing ones."""
+    if isinstance(case, RoutingCase):
+        return case.tokens * case.topk + case.num_experts
+    if isinstance(case, LawCase):
+        return case.base.elements
+    return 0 if isinstance(case, RefusalCase) else case.elements
 
 
 def run_case(subject: Subject, case: Case, arena: Arena) -> Judgement:
-    """Run one case; see `check_quant` and `check_routing`."""
+    """Run one case; see the `check_...` of its type."""
     if isinstance(case, RoutingCase):
         return check_routing(subject, case, arena)
+    if isinstance(case, LawCase):
+        return check_law(subject, case, arena)
+    if isinstance(case, RefusalCase):
+        return check_refusal(subject, case, arena)
+    if isinstance(case, RowsCase):
+        return check_rows(subject, case, arena)
     return check_quant(subject, case, arena)
 
 
-def may_refuse(case: Case) -> bool:
-    """Return whether a subject may refuse the case: pointers off their declared alignment."""
-    return isinstance(case, QuantCase) and case.offset != 0
+_QUANT_TENSORS = (
+    *("output", "output_scale", "input", "input_global_scale"),
+    *("input_offset_by_experts", "output_scale_offset_by_experts"),
+)
+
+
+def may_refuse(case: Case, contract: Contract) -> bool:
+    """Return whether a subject may refuse the case: pointers off their declared alignment, rows that lie apart, or being
+    captured in a graph."""
+    if isinstance(case, LawCase):
+        return case.law == "graph"
+    if not isinstance(case, QuantCase):
+        return False
+    off = case.offset_all and any(case.offset % contract.alignment_of(name) for name in _QUANT_TENSORS)
+    return off or (case.row_gap != 0 and contract.strided == "refused")
 
 
 def case_from_json(entry: dict[str, Any]) -> Case:
@@ -83,13 +167,25 @@ def case_from_json(entry: dict[str, Any]) -> Case:
     Raises:
         ValueError: not such an object.
     """
-    fields = {key: value for key, value in entry.items() if key not in ("kind",)}
+    fields = {key: value for key, value in entry.items() if key != "kind"}
     try:
-        if entry.get("kind") == "routing":
-            fields.pop("operation", None)
-            return RoutingCase(**fields)
-        if entry.get("kind") == "quant":
-            return QuantCase(**{**fields, "tokens_per_expert": tuple(fields["tokens_per_expert"])})
+        match entry.get("kind"):
+            case "routing":
+                del fields["operation"]
+                return RoutingCase(**fields)
+            case "quant":
+                return _quant_case(fields)
+            case "law":
+                return LawCase(law=fields["law"], base=_quant_case(fields["base"]))
+            case "refusal":
+                return RefusalCase(**fields)
+            case "rows":
+                return RowsCase(**fields)
     except (TypeError, KeyError) as error:
         raise ValueError(f"not a case: {error}") from error
-    raise ValueError(f"case kind must be quant or routing, got {entry.get('kind')!r}")
+    kinds = "quant, routing, law, refusal or rows"
+    raise ValueError(f"the kind of a case must be {kinds}, got {entry.get('kind')!r:.60}")
+
+
+def _quant_case(fields: dict[str, Any]) -> QuantCase:
+    return QuantCase(**{**fields, "tokens_per_expert": tuple(fields["tokens_per_expert"])})

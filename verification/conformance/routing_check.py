@@ -12,22 +12,16 @@ from collections.abc import Iterator
 import torch
 
 from nvfp4_moe.reference.routing import Routing, route
+from nvfp4_moe.verification.conformance.call import TURNS, Call, Judgement, Turn, worst_first
 from nvfp4_moe.verification.conformance.cases import RoutingCase
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.fault import Fault
-from nvfp4_moe.verification.conformance.memory import Arena, Guarded
-from nvfp4_moe.verification.conformance.quant_check import (
-    CANARIES,
-    REFUSALS,
-    Judgement,
-    Refused,
-    changed_inputs,
-    memory_faults,
-)
+from nvfp4_moe.verification.conformance.memory import Arena
 from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.counter import below, words
 from nvfp4_moe.verification.result import Finding
 
+OPERATION = "get_cutlass_moe_mm_data"
 OUTPUTS = (
     "expert_offsets",
     "problem_sizes1",
@@ -36,8 +30,8 @@ OUTPUTS = (
     "output_permutation",
     "blockscale_offsets",
 )
-_FILLS = (0x00000000, -1, 3)
-"""What the index outputs hold before each run: zero, wild, and an in-range decoy."""
+Run = dict[str, torch.Tensor]
+"""The outputs of one run by name, on the CPU."""
 
 
 def make_topk_ids(case: RoutingCase) -> torch.Tensor:
@@ -54,6 +48,7 @@ def make_topk_ids(case: RoutingCase) -> torch.Tensor:
         "duplicates": lambda: uniform[slot // case.topk * case.topk],
         "negative": lambda: torch.where(below(raw, 3, half=0) == 0, -1, uniform),
         "all_negative": lambda: torch.full((slots,), -1),
+        "one_negative": lambda: torch.where(slot == case.index % max(slots, 1), -1, uniform),
         "last_expert": lambda: torch.where(below(raw, 2, half=0) == 0, experts - 1, uniform),
     }
     ids = families[case.ids]().to(torch.int64)
@@ -67,7 +62,7 @@ def true_routing(case: RoutingCase) -> Routing:
 
 def in_domain(case: RoutingCase, contract: Contract) -> bool:
     """Return whether the contract lets the case occur at all."""
-    negative = case.ids in ("negative", "all_negative")
+    negative = "negative" in case.ids
     too_many = contract.max_experts is not None and case.num_experts > contract.max_experts
     return not too_many and not (negative and contract.negative_ids == "unsupported")
 
@@ -77,38 +72,25 @@ def check_routing(subject: Subject, case: RoutingCase, arena: Arena) -> Judgemen
 
     Raises:
         Refused: the subject raised one of `REFUSALS`.
+        DeviceFault: its work on the device failed.
     """
     ids = make_topk_ids(case)
     faults: list[Fault] = []
-    runs: list[dict[str, torch.Tensor]] = []
-    for turn in range(len(_FILLS)):
-        try:
-            runs.append(_run(subject, case, ids, arena, turn, faults))
-        finally:
-            arena.reset()
+    runs: list[Run] = []
+    for turn in TURNS:
+        run, found = run_routing(subject, case, ids, arena, turn)
+        runs.append(run)
+        faults += found
         if any(fault.finding is Finding.MEMORY for fault in faults):
             return Judgement(faults)
-    true = true_routing(case)
-    faults += _judge(case, runs, true, subject.contract)
-    return Judgement(sorted(faults, key=lambda fault: list(Finding).index(fault.finding)))
+    faults += _judge(case, runs, true_routing(case), subject.contract)
+    return Judgement(worst_first(faults))
 
 
-def _run(
-    subject: Subject, case: RoutingCase, ids: torch.Tensor, arena: Arena, turn: int, faults: list[Fault]
-) -> dict[str, torch.Tensor]:
-    contract = subject.contract
-
-    def place(name: str, shape: tuple[int, ...], dtype: torch.dtype) -> Guarded:
-        return arena.tensor(
-            name,
-            shape,
-            dtype,
-            alignment=contract.alignment_of(name),
-            slack=contract.readable_slack.get(name, 0),
-            lower=turn % 2,
-            canary=CANARIES[turn],
-        )
-
+def run_routing(
+    subject: Subject, case: RoutingCase, ids: torch.Tensor, arena: Arena, turn: Turn
+) -> tuple[Run, list[Fault]]:
+    """Call the subject once and return what it left behind, and the memory faults."""
     slots, experts = ids.numel(), case.num_experts
     shapes: dict[str, tuple[int, ...]] = {
         "expert_offsets": (experts + 1,),
@@ -118,51 +100,61 @@ def _run(
         "output_permutation": (slots,),
         "blockscale_offsets": (experts + 1,),
     }
-    given = place("topk_ids", tuple(ids.shape), ids.dtype)
-    given.tensor.copy_(ids)
-    outputs = {name: place(name, shape, torch.int32) for name, shape in shapes.items()}
-    for guarded in outputs.values():
-        guarded.tensor.fill_(_FILLS[turn])
-    before = [given.bytes().clone()]
-    o = {name: guarded.tensor for name, guarded in outputs.items()}
-    try:
-        subject.operations["get_cutlass_moe_mm_data"](
-            given.tensor,
-            o["expert_offsets"],
-            o["problem_sizes1"],
-            o["problem_sizes2"],
-            o["input_permutation"],
-            o["output_permutation"],
+    with Call(subject, arena, turn) as call:
+        given = call.give("topk_ids", ids, decoy=0)
+        out = {name: call.take_index(name, shape) for name, shape in shapes.items()}
+        call.run(
+            OPERATION,
+            given,
+            out["expert_offsets"],
+            out["problem_sizes1"],
+            out["problem_sizes2"],
+            out["input_permutation"],
+            out["output_permutation"],
             case.num_experts,
             case.n,
             case.k,
-            o["blockscale_offsets"],
+            out["blockscale_offsets"],
             case.is_gated,
         )
-        arena.synchronize()
-    except REFUSALS as error:
-        raise Refused(f"{type(error).__name__}: {error}") from error
-    faults += memory_faults(arena)
-    faults += changed_inputs([given], before, contract)
-    return {name: guarded.tensor.cpu().clone() for name, guarded in outputs.items()}
+        return {name: tensor.cpu().clone() for name, tensor in out.items()}, call.faults
 
 
-def _judge(
-    case: RoutingCase, runs: list[dict[str, torch.Tensor]], true: Routing, contract: Contract
-) -> Iterator[Fault]:
+def _judge(case: RoutingCase, runs: list[Run], true: Routing, contract: Contract) -> Iterator[Fault]:
     exact = OUTPUTS if contract.row_order == "stable" else (*OUTPUTS[:3], OUTPUTS[5])
     for name in exact:
         yield from _judge_exact(case, name, runs, getattr(true, name))
     if contract.row_order == "any":
         for run in runs:
-            yield from _judge_any_order(case, run, true)
+            faults = list(_judge_any_order(case, run, true))
+            yield from faults
+            if faults:
+                return
+        if contract.deterministic:
+            yield from _judge_same_order(runs)
 
 
-def _judge_exact(
-    case: RoutingCase, name: str, runs: list[dict[str, torch.Tensor]], true: torch.Tensor
-) -> Iterator[Fault]:
+def _judge_same_order(runs: list[Run]) -> Iterator[Fault]:
+    for name in ("input_permutation", "output_permutation"):
+        for run in runs[1:]:
+            moved = (run[name] != runs[0][name]).nonzero()
+            if moved.numel():
+                index = int(moved[0])
+                text = (
+                    f"{name}[{index}] differs between two runs of the same ids (first of {moved.numel():,})"
+                )
+                where = {"output": name, "index": index}
+                yield Fault(check="golden", finding=Finding.CONTRACT, text=text, where=where)
+                return
+
+
+def _judge_exact(case: RoutingCase, name: str, runs: list[Run], true: torch.Tensor) -> Iterator[Fault]:
+    if all(torch.equal(run[name], true) for run in runs):
+        return
     values = [run[name].reshape(-1) for run in runs]
-    unwritten = torch.stack([value == fill for value, fill in zip(values, _FILLS, strict=True)]).all(0)
+    unwritten = torch.stack(
+        [value == turn.index_fill for value, turn in zip(values, TURNS, strict=True)]
+    ).all(0)
     tail = name == "input_permutation"
     for check, wrong in (
         ("coverage", unwritten),
@@ -198,7 +190,7 @@ def _position(case: RoutingCase, name: str, index: int) -> str:
     return str(index)
 
 
-def _judge_any_order(case: RoutingCase, run: dict[str, torch.Tensor], true: Routing) -> Iterator[Fault]:
+def _judge_any_order(case: RoutingCase, run: Run, true: Routing) -> Iterator[Fault]:
     """Judge the permutations by their meaning; `true` gives only the ranges, which are the same in any order."""
     ids = make_topk_ids(case).reshape(-1).to(torch.int64)
     row_of_slot = run["output_permutation"].to(torch.int64)

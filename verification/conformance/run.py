@@ -2,47 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nvfp4_moe.verification.conformance.plan import Plan, prefix_of
-from nvfp4_moe.verification.conformance.subject import Subject, load_subject
-from nvfp4_moe.verification.conformance.supervisor import CaseReport, run_cases
+from nvfp4_moe.verification.conformance.plan import (
+    ASPECTS,
+    PREFIXES,
+    Plan,
+    aspect_of,
+    checks_of,
+    elements_of,
+    prefix_of,
+)
+from nvfp4_moe.verification.conformance.sequence import Sequence, shortest_sequence
+from nvfp4_moe.verification.conformance.subject import OPERATIONS, Subject, is_functional, load_subject
+from nvfp4_moe.verification.conformance.supervisor import CaseReport, Limits, run_cases
 from nvfp4_moe.verification.result import Finding, Method, Outcome, Verdict
 from nvfp4_moe.verification.rows import Row
-
-CHECKS = {
-    "quant": ("golden", "coverage", "guard", "poison"),
-    "silu_quant": ("golden", "coverage", "guard", "poison"),
-    "routing": ("golden", "coverage", "guard"),
-}
-"""Checks of each operation; with the prefix they make the claim ids."""
 
 _CLAIM_OF = {"untouched": "guard", "inputs": "guard"}
 """Checks that belong to another's claim: all are about memory that the subject may not change."""
 
+_SEVERITY = list(Finding)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """A fault and the case that showed it."""
+
+    report: CaseReport
+    fault: dict[str, Any]
+
+    @property
+    def finding(self) -> Finding:
+        return Finding(self.fault["finding"])
+
 
 @dataclass
 class _Tally:
+    """What the cases of one operation and aspect came to."""
+
     cases: int = 0
-    refused: int = 0
-    first_refusal: str = ""
+    not_run: list[CaseReport] = field(default_factory=list)
+    refused: list[CaseReport] = field(default_factory=list)
     admissible: int = 0
-    faults: dict[str, list[tuple[int, dict[str, Any]]]] = field(default_factory=dict)
+
+
+@dataclass
+class _Tallies:
+    """Counts by (prefix, aspect), faults by claim id."""
+
+    plan: Plan
+    counts: dict[tuple[str, str], _Tally] = field(default_factory=dict)
+    faults: dict[str, list[_Found]] = field(default_factory=dict)
+
+    def count(self, report: CaseReport) -> None:
+        case = self.plan.cases[report.number]
+        prefix, aspect = prefix_of(case), aspect_of(case)
+        tally = self.counts.setdefault((prefix, aspect), _Tally())
+        if report.not_run is not None:
+            tally.not_run.append(report)
+            return
+        if report.refused is not None:
+            tally.refused.append(report)
+            if not report.refusal_legal:
+                self._add(prefix, aspect, report, _illegal_refusal(report.refused))
+            return
+        tally.cases += 1
+        tally.admissible += report.admissible
+        for fault in report.faults:
+            self._add(prefix, aspect, report, fault)
+
+    def _add(self, prefix: str, aspect: str, report: CaseReport, fault: dict[str, Any]) -> None:
+        check = _CLAIM_OF.get(fault["check"], fault["check"])
+        if check == "golden" and aspect != "bytes":
+            check = aspect  # an exception or a refusal where a law was tried
+        if check not in (aspect, *checks_of(prefix, "bytes")):
+            raise ValueError(f"no claim of {prefix} tells the check {check!r}")
+        self.faults.setdefault(f"{prefix}.{check}", []).append(_Found(report, fault))
+
+
+def _illegal_refusal(text: str) -> dict[str, Any]:
+    return {
+        "check": "golden",
+        "finding": str(Finding.CONTRACT),
+        "text": f"refused inside its domain: {text}",
+        "where": {},
+    }
 
 
 def conformance_claims(subject: Subject) -> list[tuple[str, Method]]:
     """Return (claim id, method) of every row that a run of the subject gives."""
     plan = Plan.of(subject, level=1, seed=0)
-    prefixes = [prefix for op, prefix in _prefixes(plan)]
-    return [(f"{prefix}.{check}", Method.CONFORMANCE) for prefix in prefixes for check in CHECKS[prefix]]
-
-
-def _prefixes(plan: Plan) -> list[tuple[str, str]]:
-    from nvfp4_moe.verification.conformance.plan import PREFIXES
-
-    return [(operation, PREFIXES[operation]) for operation in plan.operations]
+    return [(claim, Method.CONFORMANCE) for claim in plan.claims()]
 
 
 def conform(
@@ -52,6 +105,7 @@ def conform(
     seed: int,
     fail_on: Finding = Finding.CONTRACT,
     advance: Callable[[int], None] = lambda cases: None,
+    limits: Limits | None = None,
 ) -> Iterator[Row]:
     """Run every case of a subject in children and yield its rows.
 
@@ -61,49 +115,33 @@ def conform(
         seed: of the cases.
         fail_on: the mildest class of finding that makes a claim required.
         advance: told of finished cases.
+        limits: of time and crashes.
 
     Raises:
         SubjectError, SubjectUnavailable: see `load_subject`.
+        HarnessFault: the harness itself failed.
     """
     subject = spec if isinstance(spec, Subject) else load_subject(spec)
     plan = Plan.of(subject, level=level, seed=seed)
-    tallies = {prefix: _Tally() for _, prefix in _prefixes(plan)}
-    for report in run_cases(spec, range(len(plan.cases)), level=level, seed=seed):
-        _count(tallies[prefix_of(plan.cases[report.number])], report)
+    limits = limits or Limits()
+    tallies = _Tallies(plan)
+    reports = run_cases(
+        spec,
+        range(len(plan.cases)),
+        level=level,
+        seed=seed,
+        group_of=lambda number: prefix_of(plan.cases[number]),
+        limits=limits,
+    )
+    for report in reports:
+        tallies.count(report)
         advance(1)
-    for prefix, tally in tallies.items():
-        yield from _rows(subject, plan, prefix, tally, fail_on)
-
-
-def _count(tally: _Tally, report: CaseReport) -> None:
-    if report.refused is not None:
-        tally.refused += 1
-        tally.first_refusal = tally.first_refusal or report.refused
-        if not report.refusal_legal:
-            fault = {
-                "check": "golden",
-                "finding": str(Finding.CONTRACT),
-                "text": f"refused inside its domain: {report.refused}",
-                "where": {},
-            }
-            tally.faults.setdefault("golden", []).append((report.number, fault))
-        return
-    tally.cases += 1
-    tally.admissible += report.admissible
-    for fault in report.faults:
-        check = str(fault["check"])
-        check = _CLAIM_OF.get(check, check)
-        tally.faults.setdefault(check, []).append((report.number, fault))
-
-
-def _rows(subject: Subject, plan: Plan, prefix: str, tally: _Tally, fail_on: Finding) -> Iterable[Row]:
-    for check in CHECKS[prefix]:
-        found = tally.faults.get(check, [])
-        outcome = _outcome(subject, plan, tally, found)
-        severity = list(Finding)
-        counts = outcome.finding is None or severity.index(outcome.finding) <= severity.index(fail_on)
+    sequences = _Sequences(spec, subject, level, seed, limits)
+    for claim in plan.claims():
+        outcome = _outcome(subject, tallies, claim, sequences)
+        counts = outcome.finding is None or _SEVERITY.index(outcome.finding) <= _SEVERITY.index(fail_on)
         yield Row(
-            claim_id=f"{prefix}.{check}",
+            claim_id=claim,
             method=Method.CONFORMANCE,
             outcome=outcome,
             subject=subject.name,
@@ -111,38 +149,96 @@ def _rows(subject: Subject, plan: Plan, prefix: str, tally: _Tally, fail_on: Fin
         )
 
 
-def _outcome(subject: Subject, plan: Plan, tally: _Tally, found: list[tuple[int, dict[str, Any]]]) -> Outcome:
-    said = [f"{tally.refused} refused ({tally.first_refusal})"] if tally.refused else []
+@dataclass
+class _Sequences:
+    """Finds what a failing case needs before it, once for each case."""
+
+    spec: str | Subject
+    subject: Subject
+    level: int
+    seed: int
+    limits: Limits
+    known: dict[int, Sequence] = field(default_factory=dict)
+
+    def of(self, report: CaseReport) -> Sequence:
+        if report.number not in self.known:
+            # A fork starts in milliseconds; a subject on a GPU needs a fresh process.
+            runner = self.subject if self.subject.device == "cpu" else self.spec
+            self.known[report.number] = shortest_sequence(
+                runner, report, level=self.level, seed=self.seed, limits=self.limits
+            )
+        return self.known[report.number]
+
+
+def _outcome(subject: Subject, tallies: _Tallies, claim: str, sequences: _Sequences) -> Outcome:
+    prefix, check = claim.split(".")
+    aspect = check if check in ASPECTS else "bytes"
+    tally = tallies.counts.get((prefix, aspect), _Tally())
+    found = tallies.faults.get(claim, [])
+    if found:
+        return _refuted(subject, tallies.plan, tally, found, sequences)
+    remarks = _remarks(subject, prefix, check, tally)
+    if tally.not_run:
+        reason = (
+            f"{len(tally.not_run)} of {tally.cases + len(tally.not_run)} cases {tally.not_run[0].not_run}"
+        )
+        return Outcome(verdict=Verdict.UNDECIDED, cases=tally.cases, detail="; ".join([reason, *remarks]))
+    if not tally.cases:
+        detail = "; ".join(["no case was accepted", *remarks])
+        return Outcome(verdict=Verdict.SKIPPED, cases=0, detail=detail)
+    return Outcome(verdict=Verdict.HELD, cases=tally.cases, detail="; ".join(remarks))
+
+
+def _remarks(subject: Subject, prefix: str, check: str, tally: _Tally) -> list[str]:
+    said = []
+    if tally.refused:
+        first = min(tally.refused, key=lambda report: report.number)
+        said.append(f"{len(tally.refused)} refused ({first.refused})")
     if tally.admissible:
         said.append(f"{tally.admissible:,} bytes ADMISSIBLE, not exact: no table of this chip")
-    remarks = "; ".join(said)
-    if found:
-        number, fault = min(found, key=lambda item: _size(plan, item))
-        witness = {
-            "kind": "subject",
-            "subject": subject.name,
-            "level": plan.level,
-            "number": number,
-            "case": plan.cases[number].to_json(),
-            **fault,
-        }
-        detail = f"{len(found)} of {tally.cases} cases: {fault['text']}"
-        return Outcome(
-            verdict=Verdict.REFUTED,
-            cases=tally.cases,
-            detail=detail,
-            witness=witness,
-            finding=Finding(fault["finding"]),
-        )
-    if not tally.cases:
-        return Outcome(verdict=Verdict.SKIPPED, cases=0, detail=f"no case was accepted; {remarks}")
-    return Outcome(verdict=Verdict.HELD, cases=tally.cases, detail=remarks)
+    operation = next(operation for operation, name in PREFIXES.items() if name == prefix)
+    if check == "guard" and (operation == "swizzle" or is_functional(subject, operation)):
+        said.append("outputs are returned: writes outside them cannot be seen")
+    untested = [op for op in OPERATIONS if op in subject.operations and op not in PREFIXES]
+    if (
+        untested
+        and operation == next(op for op in PREFIXES if op in subject.operations)
+        and check == "golden"
+    ):
+        said.append(f"not tested: {', '.join(untested)}")
+    return said
 
 
-def _size(plan: Plan, item: tuple[int, dict[str, Any]]) -> tuple[int, int, int]:
+def _refuted(
+    subject: Subject, plan: Plan, tally: _Tally, found: list[_Found], sequences: _Sequences
+) -> Outcome:
+    smallest = min(found, key=lambda one: _order(plan, one))
+    number, fault = smallest.report.number, smallest.fault
+    witness: dict[str, Any] = {
+        "kind": "subject",
+        "subject": subject.name,
+        "level": plan.level,
+        "number": number,
+        "case": plan.cases[number].to_json(),
+        **fault,
+    }
+    sequence = sequences.of(smallest.report)
+    if sequence.before:
+        witness["before"] = [plan.cases[earlier].to_json() for earlier in sequence.before]
+    failing = len({one.report.number for one in found})
+    detail = "; ".join(
+        filter(None, [f"{failing} of {max(tally.cases, failing)} cases: {fault['text']}", sequence.remark])
+    )
+    return Outcome(
+        verdict=Verdict.REFUTED,
+        cases=max(tally.cases, failing),
+        detail=detail,
+        witness=witness,
+        finding=min((one.finding for one in found), key=_SEVERITY.index),
+    )
+
+
+def _order(plan: Plan, found: _Found) -> tuple[int, int, int]:
     """Order of faults: worst class first, then the smallest case."""
-    number, fault = item
-    case = plan.cases[number]
-    elements = getattr(case, "elements", None)
-    size = elements if elements is not None else getattr(case, "tokens", 0) * getattr(case, "topk", 0)
-    return list(Finding).index(Finding(fault["finding"])), size, number
+    number = found.report.number
+    return _SEVERITY.index(found.finding), elements_of(plan.cases[number]), number

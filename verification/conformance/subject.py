@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,6 +30,15 @@ OPERATIONS = (
     "swizzle",
 )
 """Callables that a subject may have."""
+
+_ARGUMENTS = {
+    "scaled_fp4_experts_quant": (6, 4),
+    "silu_and_mul_scaled_fp4_experts_quant": (6, 4),
+    "scaled_fp4_masked_quant": (5, 3),
+    "silu_and_mul_scaled_fp4_masked_quant": (5, 3),
+    "shuffle_rows": (3, 2),
+}
+"""Positional arguments in place, and of the functional form, which returns its outputs in the order of the protocol."""
 
 ENTRY_POINTS = "nvfp4_moe.subjects"
 """Entry-point group under which packages register subjects."""
@@ -101,6 +111,28 @@ class Subject:
             return thing
         found = {op: getattr(thing, op) for op in OPERATIONS if callable(getattr(thing, op, None))}
         return cls(name, **found)
+
+
+def is_functional(subject: Subject, operation: str) -> bool:
+    """Return whether an operation returns its outputs rather than filling the caller's.
+
+    An operation that takes both forms, or does not tell its arguments, is called in place.
+    """
+    if operation not in _ARGUMENTS:
+        return False
+    in_place, functional = _ARGUMENTS[operation]
+    function = subject.operations[operation]
+    return not _takes(function, in_place) and _takes(function, functional)
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # a builtin without a signature
+        return True
+    return True
 
 
 def load_subject(spec: str) -> Subject:

@@ -1,8 +1,8 @@
-"""The parent's side: children that run a subject, their crashes and hangs, and what a whole run found.
+"""The parent's side: runs the cases of a subject in children, and gives a report of each.
 
-A child gets case numbers and answers line by line. When it dies or outlives the time limit of a case, that case is a
-memory finding with the signal, and a new child goes on behind it. A subject that is a Python object rather than a
-name cannot be loaded by a fresh process; on the CPU it runs in a fork of this one.
+Cases are dealt to two lanes by number; a lane is one child after another. When a child dies or outlives the time limit
+of a case, that case is a memory finding with the signal, and a new child goes on behind it. What a case meets in its
+process depends on its lane alone, so the same numbers give the same reports whether the lanes run side by side or not.
 """
 
 from __future__ import annotations
@@ -10,24 +10,33 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
 
+from nvfp4_moe.verification.conformance.child import Child, start
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
 from nvfp4_moe.verification.result import Finding
 
-CASE_SECONDS = 30.0
-"""Time limit of one case: a hundred times what the slowest takes."""
-LOAD_SECONDS = 600.0
-"""Time limit of loading a subject: it may build kernels."""
-MOST_CRASHES = 8
-"""Children that may die before the rest of the cases is given up."""
+LANES = 2
+_DEAL = 8
+"""Neighbouring numbers that go to one lane."""
+_POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a child may take before it is given up."""
+
+    case_seconds: float = 30.0
+    """Of one case: a hundred times what the slowest takes."""
+    load_seconds: float = 600.0
+    """Of loading a subject: it may build kernels."""
+    crashes: int = 4
+    """Children of a lane that may die in one group of cases before the rest of the group is given up."""
 
 
 @dataclass(frozen=True)
@@ -40,69 +49,36 @@ class CaseReport:
     refusal_legal: bool = False
     admissible: int = 0
     """Bytes that documented instruction errors excuse."""
+    not_run: str | None = None
+    """Why the case was given up."""
+    before: tuple[int, ...] = ()
+    """Numbers of the cases that the same child ran before, in order; only where there are faults."""
 
 
-class _Child(Protocol):
-    pid: int
-    reader: int
-
-    def end(self) -> str: ...
-
-
-@dataclass
-class _Spawned:
-    """A fresh Python process; the subject is loaded by its name."""
-
-    process: subprocess.Popen[bytes]
-    reader: int
-    pid: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pid = self.process.pid
-
-    def end(self) -> str:
-        """Kill it if it runs and return how it ended, with the end of what it printed."""
-        killed = self.process.poll() is None
-        if killed:
-            self.process.kill()
-        assert self.process.stderr is not None
-        printed = self.process.stderr.read().decode(errors="replace")
-        code = self.process.wait()
-        os.close(self.reader)
-        return _ending(code, printed, killed=killed)
+class HarnessFault(Exception):
+    """The harness failed in a child: our fault, not the subject's."""
 
 
 @dataclass
-class _Forked:
-    """A fork of this process; the subject is the object that it already holds."""
-
-    pid: int
-    reader: int
-
-    def end(self) -> str:
-        finished, status = os.waitpid(self.pid, os.WNOHANG)
-        killed = finished == 0
-        if killed:
-            os.kill(self.pid, signal.SIGKILL)
-            _, status = os.waitpid(self.pid, 0)
-        os.close(self.reader)
-        return _ending(os.waitstatus_to_exitcode(status), "", killed=killed)
+class _Lane:
+    left: list[int]
+    """Numbers not yet reported, in order."""
+    child: Child | None = None
+    buffer: bytes = b""
+    current: int | None = None
+    ran: list[int] = field(default_factory=list)
+    """Numbers that the present child has begun."""
+    deadline: float = 0.0
+    limit: float = 0.0
+    crashes: Counter[str] = field(default_factory=Counter)
 
 
-def _telling_lines(lines: list[str]) -> list[str]:
-    """Return the innermost frames of a faulthandler dump, or else the last lines printed."""
-    frames = [line.strip() for line in lines if line.startswith("  File ")]
-    if any("most recent call first" in line for line in lines):
-        return frames[:3]
-    return [line.strip() for line in lines if line.strip()][-4:]
-
-
-def _ending(code: int, printed: str, *, killed: bool) -> str:
-    last = " | ".join(_telling_lines(printed.splitlines()))
-    if killed:
-        return f"killed: {last}" if last else "killed"
-    name = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    return f"{name}: {last}" if last else name
+def deal(numbers: Sequence[int], lanes: int = LANES) -> list[list[int]]:
+    """Return the numbers of each lane, in order."""
+    dealt: list[list[int]] = [[] for _ in range(lanes)]
+    for number in numbers:
+        dealt[number // _DEAL % lanes].append(number)
+    return dealt
 
 
 def run_cases(
@@ -111,38 +87,121 @@ def run_cases(
     *,
     level: int,
     seed: int,
+    group_of: Callable[[int], str] = lambda number: "",
+    limits: Limits = Limits(),
     should_stop: Callable[[], bool] = lambda: False,
+    lanes: int = LANES,
+    side_by_side: bool | None = None,
 ) -> Iterator[CaseReport]:
-    """Run the cases with these numbers and yield a report of each, in order; crashed children are replaced.
+    """Run the cases with these numbers and yield a report of each; the order is that of a lane within it, else any.
+
+    Args:
+        spec: a name for `load_subject`, or a Subject.
+        numbers: of cases of the subject's plan.
+        level, seed: of the plan.
+        group_of: group of a number; a group in which children keep dying is given up, the others go on.
+        limits: of time and crashes.
+        should_stop: asked between reports.
+        lanes: children that share the numbers; with one, the order is that of `numbers`.
+        side_by_side: run the lanes at once; by default where there is more than one processor.
 
     Raises:
         SubjectUnavailable: the subject cannot be loaded in the child.
+        HarnessFault: the harness itself failed there.
     """
-    left = list(numbers)
-    crashes = 0
-    while left and not should_stop():
-        child = _start(spec, left, level=level, seed=seed)
-        ending = ""
+    if side_by_side is None:
+        side_by_side = len(os.sched_getaffinity(0)) > 1
+    dealt = [_Lane(left) for left in deal(numbers, lanes) if left]
+    runner = _Runner(spec, level, seed, group_of, limits)
+    for together in [dealt] if side_by_side else [[lane] for lane in dealt]:
+        with closing(runner.run(together, should_stop)) as reports:
+            yield from reports
+
+
+@dataclass
+class _Runner:
+    spec: str | Subject
+    level: int
+    seed: int
+    group_of: Callable[[int], str]
+    limits: Limits
+
+    def run(self, lanes: list[_Lane], should_stop: Callable[[], bool]) -> Generator[CaseReport, None, None]:
         try:
-            for report in _listen(child, should_stop):
-                left.remove(report.number)
-                yield report
-        except _Hang as hang:
-            ending = f"no answer for {hang.seconds:.0f} s"
-            crashed = hang.number
-        except _Death as death:
-            crashed = death.number
-        else:
-            child.end()
+            with selectors.DefaultSelector() as selector:
+                for lane in lanes:
+                    self._start(lane, selector)
+                while selector.get_map() and not should_stop():
+                    for key, _ in selector.select(timeout=_POLL_SECONDS):
+                        yield from self._hear(key.data, selector)
+                    for lane in lanes:
+                        if lane.child is not None and time.monotonic() > lane.deadline:
+                            yield from self._lost(lane, selector, f"no answer for {lane.limit:.3g} s; ")
+        finally:
+            for lane in lanes:
+                if lane.child is not None:
+                    lane.child.end()
+
+    def _start(self, lane: _Lane, selector: selectors.BaseSelector) -> None:
+        lane.child = start(self.spec, lane.left, level=self.level, seed=self.seed)
+        lane.buffer, lane.current, lane.ran = b"", None, []
+        self._extend(lane, self.limits.load_seconds)
+        selector.register(lane.child.reader, selectors.EVENT_READ, lane)
+
+    def _extend(self, lane: _Lane, seconds: float) -> None:
+        lane.limit = seconds
+        lane.deadline = time.monotonic() + seconds
+
+    def _hear(self, lane: _Lane, selector: selectors.BaseSelector) -> Iterator[CaseReport]:
+        assert lane.child is not None
+        chunk = os.read(lane.child.reader, 1 << 16)
+        if not chunk:
+            yield from self._lost(lane, selector, "")
             return
-        ending = ending or child.end()
-        if crashed is None:
-            raise SubjectUnavailable(f"the child ended before its first case: {ending}")
-        left.remove(crashed)
-        yield CaseReport(crashed, faults=(_crash(ending),))
-        crashes += 1
-        if crashes >= MOST_CRASHES:
-            return
+        *lines, lane.buffer = (lane.buffer + chunk).split(b"\n")
+        for line in lines:
+            message = json.loads(line)
+            self._extend(lane, self.limits.case_seconds)
+            if "end" in message:
+                self._close(lane, selector)
+                return
+            if "begin" in message:
+                lane.current = message["begin"]
+                lane.ran.append(message["begin"])
+                continue
+            report = _report(message)
+            lane.left.remove(report.number)
+            lane.current = None
+            yield replace(report, before=tuple(lane.ran[:-1])) if report.faults else report
+
+    def _close(self, lane: _Lane, selector: selectors.BaseSelector) -> str:
+        assert lane.child is not None
+        child, lane.child = lane.child, None
+        selector.unregister(child.reader)
+        return child.end()
+
+    def _lost(self, lane: _Lane, selector: selectors.BaseSelector, how: str) -> Iterator[CaseReport]:
+        """The child died or fell silent: report its case and go on behind it with a new one."""
+        ending = how + self._close(lane, selector)
+        if lane.current is None:
+            if not lane.ran:
+                raise SubjectUnavailable(f"the child ended before its first case: {ending}")
+            if not lane.left:
+                return
+            lane.current = lane.ran[-1] if lane.ran[-1] in lane.left else lane.left[0]
+        number = lane.current
+        lane.left.remove(number)
+        before = tuple(n for n in lane.ran if n != number)
+        yield CaseReport(number, faults=(_crash(ending),), before=before)
+        group = self.group_of(number)
+        lane.crashes[group] += 1
+        if lane.crashes[group] >= self.limits.crashes:
+            reason = f"given up after {lane.crashes[group]} crashes"
+            given_up = [n for n in lane.left if self.group_of(n) == group]
+            lane.left = [n for n in lane.left if self.group_of(n) != group]
+            yield from (CaseReport(n, not_run=reason) for n in given_up)
+        if lane.left:
+            self._start(lane, selector)
 
 
 def _crash(ending: str) -> dict[str, Any]:
@@ -154,112 +213,14 @@ def _crash(ending: str) -> dict[str, Any]:
     }
 
 
-class _Death(Exception):
-    def __init__(self, number: int | None) -> None:
-        self.number = number
-
-
-class _Hang(_Death):
-    def __init__(self, number: int | None, seconds: float) -> None:
-        super().__init__(number)
-        self.seconds = seconds
-
-
-def _start(spec: str | Subject, numbers: Sequence[int], *, level: int, seed: int) -> _Child:
-    reader, writer = os.pipe()
-    if isinstance(spec, Subject):
-        return _fork(spec, numbers, level=level, seed=seed, reader=reader, writer=writer)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "nvfp4_moe.verification.conformance.worker"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        pass_fds=(writer,),
-        env={**os.environ, "PYTHONPATH": _python_path()},
-    )
-    os.close(writer)
-    request = {"spec": spec, "numbers": list(numbers), "level": level, "seed": seed, "descriptor": writer}
-    assert process.stdin is not None
-    process.stdin.write((json.dumps(request) + "\n").encode())
-    process.stdin.close()
-    return _Spawned(process, reader)
-
-
-def _python_path() -> str:
-    import nvfp4_moe
-
-    package = str(Path(nvfp4_moe.__file__).parent.parent)
-    return os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
-
-
-def _fork(
-    subject: Subject, numbers: Sequence[int], *, level: int, seed: int, reader: int, writer: int
-) -> _Child:
-    if subject.device != "cpu":
-        raise SubjectUnavailable(
-            f"{subject.name}: a CUDA subject must be given as FILE.py[:ATTR] or an entry point, so that a fresh process"
-            " can load it"
-        )
-    pid = os.fork()
-    if pid:
-        os.close(writer)
-        return _Forked(pid, reader)
-    code = 1
-    try:
-        os.close(reader)
-        from nvfp4_moe.verification.conformance.worker import serve
-
-        with os.fdopen(writer, "w") as out:
-            serve(subject, level=level, seed=seed, numbers=numbers, out=out)
-        code = 0
-    finally:
-        os._exit(code)  # never run the parent's clean-up in the child
-
-
-def _listen(child: _Child, should_stop: Callable[[], bool]) -> Iterator[CaseReport]:
-    """Yield the reports of a child until it says that it is done.
-
-    Raises:
-        _Death, _Hang: it ended or fell silent, with the number of the case in hand.
-        SubjectUnavailable: it could not load the subject.
-    """
-    current: int | None = None
-    buffer = b""
-    limit = LOAD_SECONDS
-    with selectors.DefaultSelector() as selector:
-        selector.register(child.reader, selectors.EVENT_READ)
-        deadline = time.monotonic() + limit
-        while True:
-            if not selector.select(timeout=min(0.5, limit)):
-                if should_stop():
-                    return
-                if time.monotonic() > deadline:
-                    child_pid = child.pid
-                    os.kill(child_pid, signal.SIGKILL)
-                    raise _Hang(current, limit)
-                continue
-            chunk = os.read(child.reader, 1 << 16)
-            if not chunk:
-                raise _Death(current)
-            *lines, buffer = (buffer + chunk).split(b"\n")
-            for line in lines:
-                message = json.loads(line)
-                if "unavailable" in message:
-                    raise SubjectUnavailable(message["unavailable"])
-                if "end" in message:
-                    return
-                if "begin" in message:
-                    current = message["begin"]
-                else:
-                    yield _report(message)
-                    current = None
-                deadline = time.monotonic() + CASE_SECONDS
-                limit = CASE_SECONDS
-
-
 def _report(message: dict[str, Any]) -> CaseReport:
+    if "unavailable" in message:
+        raise SubjectUnavailable(message["unavailable"])
+    if "harness" in message:
+        raise HarnessFault(message["harness"])
+    number = message["done"]
     if "refused" in message:
-        return CaseReport(message["done"], refused=message["refused"], refusal_legal=message["legal"])
+        return CaseReport(number, refused=message["refused"], refusal_legal=message["legal"])
     if "raised" in message:
         text = message["raised"].strip()
         fault = {
@@ -268,5 +229,5 @@ def _report(message: dict[str, Any]) -> CaseReport:
             "text": f"an exception inside the domain: {text.splitlines()[-1]}",
             "where": {"traceback": text},
         }
-        return CaseReport(message["done"], faults=(fault,))
-    return CaseReport(message["done"], faults=tuple(message["faults"]), admissible=message["admissible"])
+        return CaseReport(number, faults=(fault,))
+    return CaseReport(number, faults=tuple(message["faults"]), admissible=message["admissible"])

@@ -16,10 +16,13 @@ from typing import Any, TextIO
 
 import torch
 
-from nvfp4_moe.verification.conformance.memory import Arena, HostArena
-from nvfp4_moe.verification.conformance.plan import Plan, may_refuse, run_case
-from nvfp4_moe.verification.conformance.quant_check import Refused
+from nvfp4_moe.verification.conformance.call import Refused, SubjectRaised
+from nvfp4_moe.verification.conformance.memory import Arena, DeviceFault, HostArena
+from nvfp4_moe.verification.conformance.plan import Case, Plan, may_refuse, run_case
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable, load_subject
+
+DEVICE_FAULT = 70
+"""Exit code of a child whose device context is lost."""
 
 
 def arena_for(device: str) -> Arena:
@@ -34,20 +37,35 @@ def arena_for(device: str) -> Arena:
 def serve(subject: Subject, *, level: int, seed: int, numbers: Iterable[int] | None, out: TextIO) -> None:
     """Run the cases with the given numbers (None: all) and write a line before and after each."""
     torch.set_num_threads(1)  # cases are small, and several children share the cores
-    plan = Plan.of(subject, level=level, seed=seed)
-    arena = arena_for(subject.device)
-    for number in range(len(plan.cases)) if numbers is None else numbers:
-        _say(out, {"begin": number})
-        case = plan.cases[number]
-        try:
-            judged = run_case(subject, case, arena)
-            faults = [fault.to_json() for fault in judged.faults]
-            _say(out, {"done": number, "faults": faults, "admissible": judged.admissible})
-        except Refused as refusal:
-            _say(out, {"done": number, "refused": str(refusal), "legal": may_refuse(case)})
-        except Exception:  # the subject's, or ours: the parent shows it as an exception inside the domain
-            _say(out, {"done": number, "raised": traceback.format_exc(limit=-4)})
-    _say(out, {"end": True})
+    try:
+        plan = Plan.of(subject, level=level, seed=seed)
+        cases = plan.cases
+        arena = arena_for(subject.device)
+        for number in range(len(cases)) if numbers is None else numbers:
+            _say(out, {"begin": number})
+            _say(out, {"done": number, **answer(subject, cases[number], arena)})
+        _say(out, {"end": True})
+    except DeviceFault as fault:
+        print(fault, file=sys.stderr, flush=True)
+        os._exit(DEVICE_FAULT)  # nothing on the device works any more, clean-up neither
+    except Exception:
+        _say(out, {"harness": traceback.format_exc()})
+
+
+def answer(subject: Subject, case: Case, arena: Arena) -> dict[str, Any]:
+    """Run one case and return what to say of it.
+
+    Raises:
+        DeviceFault: the subject's work on the device failed.
+    """
+    try:
+        judged = run_case(subject, case, arena)
+    except Refused as refusal:
+        return {"refused": str(refusal), "legal": may_refuse(case, subject.contract)}
+    except SubjectRaised as raised:
+        return {"raised": str(raised)}
+    faults = [fault.to_json() for fault in judged.faults]
+    return {"faults": faults, "admissible": judged.admissible}
 
 
 def _say(out: TextIO, message: dict[str, Any]) -> None:
