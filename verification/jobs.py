@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from nvfp4_moe.verification.bounds import GRID, check_attained, find_counterexample
+from nvfp4_moe.verification.bounds import GRID, check_attained, check_values, find_counterexample
 from nvfp4_moe.verification.campaign_job import campaign_job
 from nvfp4_moe.verification.climb import EXPERTS as CLIMB_EXPERTS
 from nvfp4_moe.verification.climb import climb_bounds
@@ -25,7 +25,7 @@ from nvfp4_moe.verification.result import Method, Outcome, Verdict
 from nvfp4_moe.verification.routing_check import ROUTING_CLAIMS as INVARIANT_CLAIMS
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.settings import Settings
-from nvfp4_moe.verification.subject_jobs import subject_job
+from nvfp4_moe.verification.subject_jobs import against_job, subject_job
 from nvfp4_moe.verification.trace_check import check_trace
 from nvfp4_moe.verification.trace_model import Trace
 from nvfp4_moe.verification.trace_report import report_lines
@@ -55,6 +55,8 @@ def jobs_for(settings: Settings) -> list[Job]:
         ValueError, OSError: a bound that does not parse or has no value for the sizes, a trace that cannot be read.
     """
     bound = parse_bound(settings.bound)
+    if settings.against is not None:
+        return subject_jobs(settings)
     return [
         *subject_jobs(settings),
         _bound_job(settings, bound),
@@ -86,8 +88,10 @@ def _bound_job(settings: Settings, bound: Bound) -> Job:
         max_num_batched_tokens=settings.max_num_batched_tokens, topk=settings.topk, experts=settings.experts
     )
 
+    ranks, tile = settings.expert_parallel_size, settings.tile
+    check_values(bound, grid, tile=tile, expert_parallel_size=ranks)
+
     def work(advance: Advance) -> Iterator[Row]:
-        ranks, tile = settings.expert_parallel_size, settings.tile
         found = find_counterexample(bound, grid, tile=tile, expert_parallel_size=ranks, progress=advance)
         yield Row(claim_id="padding.bound", method=Method.SEARCH, outcome=found)
         attained = check_attained(
@@ -221,11 +225,17 @@ def _check_trace(
 
 def subject_jobs(settings: Settings) -> list[Job]:
     """Return the jobs of the given subjects, or of our own kernels where none is given."""
+    level, against = min(settings.level, 2), settings.against
+    if against is not None:
+        return [
+            against_job(spec, against, level=level, seed=settings.seed, fail_on=settings.fail_on)
+            for spec in settings.subjects
+        ]
     specs = settings.subjects or ["cuda" if resolve_device(settings.device) == "cuda" else "host"]
     return [
         subject_job(
             spec,
-            level=min(settings.level, 2),
+            level=level,
             seed=settings.seed,
             fail_on=settings.fail_on,
             required=bool(settings.subjects),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 
 import pytest
 
@@ -14,7 +15,7 @@ from nvfp4_moe.reference.padding import (
     expert_starts,
     round_up,
 )
-from nvfp4_moe.verification.proofs import padding, placement, swizzle
+from nvfp4_moe.verification.proofs import padding, placement, solvers, swizzle
 from nvfp4_moe.verification.proofs.terms import (
     INT,
     Term,
@@ -179,3 +180,12 @@ def test_misuse_is_an_error() -> None:
         bool(x < 1)
     with pytest.raises(TypeError, match="joins terms of sorts"):
         x + v
+
+
+@pytest.mark.parametrize("ask", [solvers.ask_z3, solvers.ask_cvc5])
+@pytest.mark.parametrize(("status", "answer"), [("unsat", "sat"), ("sat", "sat"), ("unknown", "sat")])
+def test_a_solver_answers_what_is_so_not_what_the_file_expects(
+    ask: Callable[..., solvers.Reply], status: str, answer: str
+) -> None:
+    text = f"(set-info :status {status})\n(set-logic QF_LIA)\n(declare-const x Int)\n(assert (> x 3))\n(check-sat)\n"
+    assert str(ask(text, timeout_s=5).answer) == answer

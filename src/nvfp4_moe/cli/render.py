@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -111,7 +111,7 @@ def observer(out: Console) -> BarObserver | LineObserver:
 
 
 def print_result(
-    out: Console, result: Result, *, bound: str, saved: Mapping[str, Path], notes: Sequence[str]
+    out: Console, result: Result, *, bound: str, saved: Sequence[Path], notes: Sequence[str]
 ) -> None:
     """Print the table in its three parts and what the run amounts to."""
     titles = {
@@ -129,7 +129,7 @@ def print_result(
         out.print(line, markup=False, soft_wrap=True)
     if not parts[Part.SUBJECTS]:
         out.print("No foreign subject was given: this run says nothing about anybody's kernel.", markup=False)
-    for path in saved.values():
+    for path in saved:
         out.print(
             f"Counterexample saved; run it again with: nvfp4-moe replay {path}", markup=False, soft_wrap=True
         )

@@ -66,6 +66,11 @@ class _Budget(click.ParamType[float]):
     help="Implementation under test: reference, host, cuda, an entry point or a file; repeatable.",
 )
 @click.option(
+    "--against",
+    metavar="NAME|FILE.py[:ATTR]",
+    help="Compare each --subject with this one byte for byte, over all cases, instead of every other check.",
+)
+@click.option(
     "--fail-on",
     type=click.Choice([str(finding) for finding in Finding]),
     default="contract",
@@ -161,18 +166,16 @@ def _prepare_folder(option: str, folder: Path | None) -> None:
         raise ValueError(f"{option}: the folder {folder} is not writable")
 
 
-def _save_counterexamples(result: Result, folder: Path) -> dict[str, Path]:
-    """Save the witness of every refuted claim; return the paths by claim id."""
+def _save_counterexamples(result: Result, folder: Path) -> list[Path]:
+    """Save the witness of every refuted claim; return the paths, each once."""
     from nvfp4_moe.verification.witness import save_counterexample
 
     refuted = [c for c in result.claims if c.verdict is Verdict.REFUTED and c.witness is not None]
     with at_the_door():
-        return {claim.id: save_counterexample(folder, claim) for claim in refuted}
+        return list(dict.fromkeys(save_counterexample(folder, claim) for claim in refuted))
 
 
-def _write_report(
-    folder: Path, result: Result, *, bound: str, saved: dict[str, Path], notes: list[str]
-) -> None:
+def _write_report(folder: Path, result: Result, *, bound: str, saved: list[Path], notes: list[str]) -> None:
     """Write `verify.json` and `verify.txt` into the folder."""
     from nvfp4_moe.cli.render import print_result
 
