@@ -161,7 +161,9 @@ def test_a_report_folder_that_is_a_file_is_refused(
 def test_a_report_folder_that_is_not_writable_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root, as in containers, may write everywhere
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: mode != os.W_OK
+    )  # root, as in containers, may write everywhere
     assert "writable" in error_of(["--report", str(tmp_path)], capsys)
 
 

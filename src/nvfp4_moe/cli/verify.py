@@ -123,8 +123,8 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     else 0; 2 for wrong usage or bad input.
     """
     from nvfp4_moe.cli.render import observer, print_result
-    from nvfp4_moe.verification.settings import Settings
     from nvfp4_moe.verification.runner import execute, prepare
+    from nvfp4_moe.verification.settings import Settings
 
     check_json_path(json_path)
     with at_the_door():
