@@ -41,6 +41,8 @@ class Settings:
     traces: Sequence[Path] = field(default_factory=tuple)
     subjects: Sequence[str | Subject] = field(default_factory=tuple)
     """Implementations under test; see `conformance.subject.load_subject`."""
+    against: str | Subject | None = None
+    """What each subject is compared with, byte for byte; the run is then these comparisons and nothing else."""
     fail_on: Finding = Finding.CONTRACT
     """The mildest class of finding that fails a run."""
     resume: Path | None = None
@@ -55,6 +57,8 @@ class Settings:
             raise ValueError(f"fail_on must be one of {', '.join(Finding)}, got {self.fail_on!r}")
         if self.budget is not None and not self.budget > 0:
             raise ValueError(f"budget must be a positive number of seconds, got {self.budget!r}")
+        if self.against is not None and not self.subjects:
+            raise ValueError("against needs a subject to compare with it")
         check_size("seed", self.seed, at_least=0)
         check_size("tile", self.tile, at_least=1)
         check_size("expert_parallel_size", self.expert_parallel_size, at_least=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from nvfp4_moe.verification.against import Comparison
 from nvfp4_moe.verification.conformance.plan import Plan
 from nvfp4_moe.verification.conformance.run import conform, conformance_claims
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable, load_subject
@@ -23,7 +24,7 @@ def subject_job(
     try:
         subject = spec if isinstance(spec, Subject) else load_subject(spec)
     except SubjectUnavailable as error:
-        return _skipped(str(spec), str(error), required=required)
+        return _skipped(_name(spec), str(error), required=required)
     plan = Plan.of(subject, level=level, seed=seed)
 
     def work(advance: Advance) -> Iterator[Row]:
@@ -36,6 +37,32 @@ def subject_job(
         cases=len(plan.cases),
         subject=subject.name,
     )
+
+
+def against_job(
+    spec: str | Subject, against: str | Subject, *, level: int, seed: int, fail_on: Finding
+) -> Job:
+    """Return the job that compares two subjects, which it loads at once; where one cannot be, a SKIPPED claim.
+
+    Raises:
+        SubjectError: a file or attribute that does not exist.
+    """
+    try:
+        comparison = Comparison(spec, against, level=level, seed=seed)
+    except SubjectUnavailable as error:
+        return _skipped(_name(spec), str(error), claim_id="quant.against", required=True)
+    return Job(
+        name=comparison.name,
+        tells=comparison.claims,
+        work=lambda advance: comparison.rows(fail_on=fail_on, advance=advance),
+        cases=len(comparison.cases),
+        subject=comparison.name,
+        on_cancel=comparison.close,
+    )
+
+
+def _name(spec: str | Subject) -> str:
+    return spec.name if isinstance(spec, Subject) else spec
 
 
 def _or_skipped(
@@ -52,17 +79,15 @@ def _or_skipped(
     return guarded
 
 
-def _skipped(name: str, reason: str, *, required: bool) -> Job:
+def _skipped(name: str, reason: str, *, required: bool, claim_id: str = "quant.golden") -> Job:
     return Job(
         name=f"subject {name}",
-        tells=[("quant.golden", Method.CONFORMANCE)],
-        work=lambda advance: [_skipped_row(name, reason, required=required)],
+        tells=[(claim_id, Method.CONFORMANCE)],
+        work=lambda advance: [_skipped_row(name, reason, required=required, claim_id=claim_id)],
         subject=name,
     )
 
 
-def _skipped_row(name: str, reason: str, *, required: bool) -> Row:
+def _skipped_row(name: str, reason: str, *, required: bool, claim_id: str = "quant.golden") -> Row:
     outcome = Outcome(verdict=Verdict.SKIPPED, cases=0, detail=reason)
-    return Row(
-        claim_id="quant.golden", method=Method.CONFORMANCE, outcome=outcome, subject=name, required=required
-    )
+    return Row(claim_id=claim_id, method=Method.CONFORMANCE, outcome=outcome, subject=name, required=required)

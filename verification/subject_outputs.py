@@ -1,0 +1,162 @@
+"""What a subject writes in a case, as bytes by name: the task of the children of `verify --against`.
+
+Each case runs in guarded, poisoned memory, in two turns whose stale contents differ, so that a byte that one subject
+leaves unwritten and the other writes shows in one of them whatever its value.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import torch
+
+from nvfp4_moe.reference.layouts import scale_shape
+from nvfp4_moe.verification.conformance.call import (
+    TURNS,
+    Call,
+    Refused,
+    SubjectRaised,
+    Turn,
+    dirty_pool,
+    returned_bytes,
+)
+from nvfp4_moe.verification.conformance.cases import QuantCase, RoutingCase
+from nvfp4_moe.verification.conformance.fault import Fault
+from nvfp4_moe.verification.conformance.forms import SWIZZLED
+from nvfp4_moe.verification.conformance.memory import Arena, DeviceFault
+from nvfp4_moe.verification.conformance.plan import case_from_json, may_refuse
+from nvfp4_moe.verification.conformance.quant_check import run_quant
+from nvfp4_moe.verification.conformance.quant_data import make_inputs
+from nvfp4_moe.verification.conformance.routing_check import make_topk_ids, run_routing
+from nvfp4_moe.verification.conformance.rows_check import DTYPES, SWIZZLE, RowsCase, make_map, make_rows
+from nvfp4_moe.verification.conformance.subject import Subject, is_functional
+from nvfp4_moe.verification.conformance.worker import DEVICE_FAULT, arena_for
+from nvfp4_moe.verification.task_child import TaskChild, hear, say
+
+ComparedCase = QuantCase | RoutingCase | RowsCase
+"""Cases with outputs of their own, the only ones that two subjects can be compared on."""
+
+COMPARED_TURNS = TURNS[1:]
+
+Outputs = dict[str, torch.Tensor]
+"""Output tensors of one turn by parameter name, uint8 or int32, on the CPU."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a subject did in one case."""
+
+    turns: list[Outputs] = field(default_factory=list)
+    """Outputs, one entry for each of `COMPARED_TURNS`; none where the subject did not run to its end."""
+    faults: list[str] = field(default_factory=list)
+    """Writes outside its tensors, changed inputs."""
+    refused: str | None = None
+    refusal_legal: bool = False
+    raised: str | None = None
+    """The last line of an exception that is no refusal."""
+    died: str | None = None
+    """How its process ended."""
+
+
+def serve(subject: Subject, requests: BinaryIO, out: BinaryIO) -> None:
+    """Run the "cases" of the one request in order and write an answer for each."""
+    arena = arena_for(subject.device)
+    try:
+        for entry in hear(requests)["cases"]:
+            case = case_from_json(entry)
+            assert isinstance(case, ComparedCase)
+            _say_answer(out, answer(subject, case, arena))
+    except DeviceFault as fault:
+        print(fault, file=sys.stderr, flush=True)
+        os._exit(DEVICE_FAULT)  # nothing on the device works any more, clean-up neither
+
+
+def answer(subject: Subject, case: ComparedCase, arena: Arena) -> Answer:
+    """Run one case in every compared turn.
+
+    Raises:
+        DeviceFault: the subject's work on the device failed.
+    """
+    turns: list[Outputs] = []
+    faults: list[str] = []
+    try:
+        for turn in COMPARED_TURNS:
+            outputs, found = run_once(subject, case, arena, turn)
+            turns.append(outputs)
+            faults += [fault.text for fault in found]
+    except Refused as refusal:
+        return Answer(refused=str(refusal), refusal_legal=may_refuse(case, subject.contract))
+    except SubjectRaised as raised:
+        return Answer(raised=str(raised).strip().splitlines()[-1])
+    return Answer(turns, list(dict.fromkeys(faults)))
+
+
+def run_once(subject: Subject, case: ComparedCase, arena: Arena, turn: Turn) -> tuple[Outputs, list[Fault]]:
+    """Call the subject once and return its outputs by name and the memory faults; see `conformance.call.Call.run`."""
+    if isinstance(case, RoutingCase):
+        return run_routing(subject, case, make_topk_ids(case), arena, turn)
+    if isinstance(case, RowsCase):
+        return _run_rows(subject, case, arena, turn)
+    run, faults = run_quant(subject, case, make_inputs(case), arena, turn)
+    return {"output": run.packed, "output_scale": run.scales}, faults
+
+
+def _run_rows(subject: Subject, case: RowsCase, arena: Arena, turn: Turn) -> tuple[Outputs, list[Fault]]:
+    swizzle = case.operation == SWIZZLE
+    shape = (
+        scale_shape(case.rows, 16 * case.columns, SWIZZLED) if swizzle else (case.mapped_rows, case.columns)
+    )
+    dtype = DTYPES[case.dtype]
+    with Call(subject, arena, turn) as call:
+        given = [call.give("linear" if swizzle else "input", make_rows(case))]
+        if not swizzle:
+            given.append(call.give("map", make_map(case), decoy=0))
+        if swizzle or is_functional(subject, case.operation):
+            dirty_pool([(shape, dtype)], turn.fill, subject.device)
+            returned = call.run(case.operation, *given)
+            return {"output": returned_bytes(returned, [(shape, dtype)])[0]}, call.faults
+        call.run(case.operation, *given, call.take("output", shape, dtype))
+        return {"output": call.written("output")}, call.faults
+
+
+# --- the way to the parent -----------------------------------------------------------------------------------
+
+
+def _say_answer(out: BinaryIO, found: Answer) -> None:
+    shapes = [
+        {name: [list(t.shape), t.element_size()] for name, t in outputs.items()} for outputs in found.turns
+    ]
+    payload = b"".join(
+        t.contiguous().view(torch.uint8).numpy().tobytes() if t.numel() else b""
+        for outputs in found.turns
+        for t in outputs.values()
+    )
+    message = {
+        "turns": shapes,
+        "faults": found.faults,
+        "refused": found.refused,
+        "refusal_legal": found.refusal_legal,
+        "raised": found.raised,
+    }
+    say(out, message, payload)
+
+
+def hear_answer(child: TaskChild, *, seconds: float) -> Answer:
+    """Return the next answer of a child; see `TaskChild.message` for errors."""
+    message = child.message(seconds=seconds)
+    turns = []
+    for shapes in message.pop("turns"):
+        outputs: Outputs = {}
+        for name, (shape, itemsize) in shapes.items():
+            count = itemsize
+            for size in shape:
+                count *= size
+            data = bytearray(child.payload(count, seconds=seconds))
+            dtype = torch.uint8 if itemsize == 1 else torch.int32
+            flat = torch.frombuffer(data, dtype=dtype) if count else torch.empty(0, dtype=dtype)
+            outputs[name] = flat.view(shape)
+        turns.append(outputs)
+    return Answer(turns, **message)
