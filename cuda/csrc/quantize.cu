@@ -10,14 +10,19 @@ constexpr int64_t kPackedAlignment = 8;   // one block's codes
 constexpr int64_t kScaleAlignment = 16;   // four rows of one word column
 constexpr int64_t kMostMaskedExperts = 65'535;
 
-void run(const QuantizeArguments& call, const TensorView& output, const TensorView& output_scale,
-         const TensorView& input, const Optional<TensorView>& silu_values, bool fused, bool ieee, bool zero_padding) {
+void require_aligned_tensors(const QuantizeArguments& call, const TensorView& output, const TensorView& output_scale,
+                             const TensorView& input) {
   binding::require_aligned("input", input, kInputAlignment);
   binding::require_aligned("output", output, kPackedAlignment);
   binding::require_aligned("output_scale", output_scale, kScaleAlignment);
   if (call.input_stride % (kInputAlignment / 2) != 0) {
     binding::value_error(binding::Text() << "input rows must lie a multiple of 8 elements apart, got " << call.input_stride);
   }
+}
+
+void run(const QuantizeArguments& call, const TensorView& output, const TensorView& output_scale,
+         const TensorView& input, const Optional<TensorView>& silu_values, bool fused, bool ieee, bool zero_padding) {
+  require_aligned_tensors(call, output, output_scale, input);
   if (fused && ieee) {
     if (!silu_values.has_value()) binding::value_error(binding::Text() << "arithmetic ieee needs the table of SiLU values");
     binding::require_dense("silu_values", silu_values.value(), input.device(), binding::kFloat32, {65536});
@@ -48,9 +53,23 @@ void quantize_masked(TensorView output, TensorView output_scale, TensorView inpu
   run(call, output, output_scale, input, silu_values, fused, ieee, zero_padding);
 }
 
+// The yardstick of a benchmark: the loads and stores of `quantize_experts` on bfloat16, without its arithmetic.
+void roof_experts(TensorView output, TensorView output_scale, TensorView input, TensorView input_global_scale,
+                  TensorView expert_offsets, TensorView blockscale_offsets, bool fused, bool zero_padding) {
+  require_cuda(input);
+  binding::require_dtype("input", input, {binding::kBfloat16});
+  const QuantizeArguments call = binding::ragged_arguments(output, output_scale, input, input_global_scale,
+                                                           expert_offsets, blockscale_offsets, {}, fused);
+  require_aligned_tensors(call, output, output_scale, input);
+  if (call.rows == 0) return;
+  const tvm::ffi::CUDADeviceGuard guard(input.device().device_id);
+  check(roof(call, QuantizeOptions{fused, false, zero_padding, nullptr}, stream_of(input)), "launch of the roof kernel");
+}
+
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(quantize_experts, quantize_experts);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(quantize_masked, quantize_masked);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(roof_experts, roof_experts);
 
 }  // namespace nvfp4_moe::device

@@ -12,6 +12,8 @@
 // body instead; they are rare, and their bytes are the same.
 #pragma once
 
+#include <type_traits>
+
 #include "device.cuh"
 #include "nvfp4_moe/quantize.h"
 
@@ -108,6 +110,22 @@ __device__ __noinline__ Result general_block(const QuantizeArguments& call, int3
                 result.scale};
 }
 
+// The roof: every load and store of the kernel, and nothing in between.
+struct NoArithmetic {
+  __device__ __forceinline__ float reciprocal(float x) const { return x; }
+};
+
+template <bool kFused>
+__device__ __forceinline__ Result unquantized(const Registers& x, const Registers& up) {
+  uint2 mixed = make_uint2(0, 0);
+#pragma unroll
+  for (int i = 0; i < kBlockSize / 4; ++i) {
+    mixed.x ^= x.pair[i] ^ (kFused ? up.pair[i] : 0);
+    mixed.y ^= x.pair[i + kBlockSize / 4] ^ (kFused ? up.pair[i + kBlockSize / 4] : 0);
+  }
+  return Result{mixed, static_cast<uint8_t>(mixed.x)};
+}
+
 template <class Type, bool kFused, class Arithmetic>
 __device__ __forceinline__ Result quantize_registers(const QuantizeArguments& call, const Registers& x, int32_t row,
                                                      int32_t block, float g, float global_reciprocal,
@@ -192,6 +210,19 @@ __device__ __forceinline__ Expert find_expert(const QuantizeArguments& call, int
   return Expert{owner, g, arithmetic.reciprocal(g), call.block_scale + region_byte(owner, words)};
 }
 
+template <class Type, bool kFused, class Arithmetic>
+__device__ __forceinline__ Result quantize_loaded(const QuantizeArguments& call, const Loaded<kFused>& loaded, Cursor at,
+                                                  const Expert& expert, const Arithmetic& arithmetic) {
+  if constexpr (std::is_same_v<Arithmetic, NoArithmetic>) {
+    return unquantized<kFused>(loaded.x, loaded.up);
+  } else {
+    Registers x = loaded.x;
+    if constexpr (kFused) x = gated<Type>(x, loaded.up, arithmetic);
+    return quantize_registers<Type, kFused>(call, x, at.row, at.block, expert.global_encode_scale,
+                                            expert.global_reciprocal, arithmetic);
+  }
+}
+
 template <class Type, bool kFused, Form kForm, class Arithmetic>
 __device__ __forceinline__ void quantize_rows(const QuantizeArguments& call, const Arithmetic& arithmetic,
                                               int32_t rows_each) {
@@ -214,9 +245,7 @@ __device__ __forceinline__ void quantize_rows(const QuantizeArguments& call, con
     if (at.row < expert.owner.end_row && at.block < words * kTileBlocks) {
       uint8_t scale = 0;
       if (at.block < blocks) {
-        if constexpr (kFused) now.x = gated<Type>(now.x, now.up, arithmetic);
-        const Result result = quantize_registers<Type, kFused>(call, now.x, at.row, at.block,
-                                                               expert.global_encode_scale, expert.global_reciprocal, arithmetic);
+        const Result result = quantize_loaded<Type>(call, now, at, expert, arithmetic);
         store_once(call.packed + int64_t{at.row} * (call.k / 2) + at.block * (kBlockSize / 2), result.packed);
         scale = result.scale;
       }

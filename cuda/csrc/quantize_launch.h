@@ -17,4 +17,7 @@ struct QuantizeOptions {
 cudaError_t quantize_bf16(const QuantizeArguments& call, const QuantizeOptions& options, cudaStream_t stream);
 cudaError_t quantize_f16(const QuantizeArguments& call, const QuantizeOptions& options, cudaStream_t stream);
 
+// bfloat16 in, loads and stores alone: what the memory system leaves to be reached. The outputs are meaningless.
+cudaError_t roof(const QuantizeArguments& call, const QuantizeOptions& options, cudaStream_t stream);
+
 }  // namespace nvfp4_moe::device
