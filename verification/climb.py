@@ -1,9 +1,11 @@
 """Hill climbing towards a bound: how much of its rows can a routing be made to use?
 
-From random routings of exactly the bound's tokens, rows are moved from one expert to another, and a move is kept when
-the end of the last region does not fall. The moves are those that padding responds to: one row, the rows of the last
-tile but one, a whole tile, or any number. Formulas are opaque: nothing here knows where their worst case lies, so that
-reaching the exact worst case says something about both. The walk is a function of the seed and the sizes.
+From random routings of exactly the bound's tokens, rows are moved from one expert to another. A move is kept when the
+end of the last region rises, or stays and the rows beyond the first of each last tile are no less gathered on few
+experts (by their sum of squares): gathered rows open a tile sooner than scattered ones. The moves are those that padding
+responds to: one row, the rows of the last tile but one, a whole tile, or any number. Formulas are opaque: nothing here
+knows where their worst case lies, so that reaching it says something about both. The walk is a function of the seed and
+the sizes.
 """
 
 from __future__ import annotations
@@ -22,10 +24,10 @@ from nvfp4_moe.verification.result import Outcome, Verdict
 
 STARTS = 8
 """Walks that climb side by side."""
-STEPS_PER_EXPERT = 100
-"""Moves tried for each walk, times (experts + 4)."""
-PATIENCE_PER_EXPERT = 20
-"""A search ends after this many moves without a gain, times (experts + 4)."""
+STEPS_PER_PAIR = 20
+"""Moves tried for each walk, times (experts + 4)^2: a move picks a pair of experts."""
+PATIENCE_PER_PAIR = 2
+"""A search ends after this many moves without a gain, times (experts + 4)^2."""
 EXPERTS = (1, 2, 5, 8, 16)
 _TOPK = (1, 2)
 _EXTRA_TILES = 3
@@ -79,23 +81,24 @@ def climb(
         steps: moves tried for each walk; None: enough for the number of experts.
     """
     experts, tile = sizing.num_experts, sizing.tile
-    steps = STEPS_PER_EXPERT * (experts + 4) if steps is None else steps
+    pairs = (experts + 4) ** 2
+    steps = STEPS_PER_PAIR * pairs if steps is None else steps
     counts = _random_routings(bound, sizing, seed, starts)
     most = sizing.tokens if bound.ids == "distinct" else int(counts.sum(1).max())
     rows = bound.rows(sizing)
     raw = counter.words(seed, _stream("moves", bound, sizing), 0, steps * starts * 2).view(steps, starts, 2)
-    ends = _ends(counts, bound, tile)
+    ends, gathered = _ends(counts, bound, tile), _gathered(counts, tile)
     done = gained = highest = 0
-    while done < steps and done - gained < PATIENCE_PER_EXPERT * (experts + 4):
+    while done < steps and done - gained < PATIENCE_PER_PAIR * pairs:
         if int(ends.max()) > highest:
             highest, gained = int(ends.max()), done
         if highest >= rows:
             break
         moved = _move(counts, raw[done], most=most, tile=tile)
-        moved_ends = _ends(moved, bound, tile)
-        kept = moved_ends >= ends
+        moved_ends, moved_gathered = _ends(moved, bound, tile), _gathered(moved, tile)
+        kept = (moved_ends > ends) | ((moved_ends == ends) & (moved_gathered >= gathered))
         counts = torch.where(kept[:, None], moved, counts)
-        ends = torch.where(kept, moved_ends, ends)
+        ends, gathered = torch.where(kept, moved_ends, ends), torch.where(kept, moved_gathered, gathered)
         done += 1
     best = int(ends.argmax())
     return Climb(
@@ -226,6 +229,12 @@ def _move(counts: torch.Tensor, raw: torch.Tensor, *, most: int, tile: int) -> t
 
 def _ends(counts: torch.Tensor, bound: Bound, tile: int) -> torch.Tensor:
     return last_ends(counts, placement_starts(counts, placement=bound.placement, tile=tile), tile=tile)
+
+
+def _gathered(counts: torch.Tensor, tile: int) -> torch.Tensor:
+    """Return the sum of squares of the rows beyond the first of each last tile, int64 (starts,)."""
+    beyond = torch.remainder(counts - 1, tile).masked_fill_(counts == 0, 0)
+    return (beyond * beyond).sum(1)
 
 
 def _stream(purpose: str, bound: Bound, sizing: Sizing) -> str:

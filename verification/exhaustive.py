@@ -54,6 +54,9 @@ _IDS_SIZES = (
 _IDS_TILE = 2
 _MONOTONE_ROWS, _MONOTONE_EXPERTS, _MONOTONE_TILES = 64, 12, (1, 2, 3, 4, 5, 8)
 
+_EXACT = ("exact_any", "exact_distinct")
+"""Formulas that claim to be the worst case: each must be attained in every configuration."""
+
 PADDING_CLAIMS = (
     "padding.bound",
     "padding.attained",
@@ -228,7 +231,7 @@ def exhaust_padding(
     Returns:
         (claim id, outcome) for `PADDING_CLAIMS`, `padding.attained` once for each bound.
     """
-    exact = [formula_bound(FORMULAS[name]) for name in ("exact_any", "exact_distinct")]
+    exact = [formula_bound(FORMULAS[name]) for name in _EXACT]
     search = _Search([*bounds, *(bound for bound in exact if bound not in bounds)])
     stopped = False
     for group in _groups():
@@ -355,7 +358,7 @@ def _attained_outcome(name: str, known: _Attained | None, *, stopped: bool) -> O
     if known is None or known.configurations == 0:
         return Outcome(verdict=Verdict.SKIPPED, cases=0, detail=f"{name}: its guard refuses every size tried")
     detail = f"{name}: attained in {known.attained:,} of {known.configurations:,} configurations"
-    exact = name in ("exact_any", "exact_distinct")
+    exact = name in _EXACT
     if exact and known.attained < known.configurations:
         return Outcome(verdict=Verdict.REFUTED, cases=known.configurations, detail=detail)
     undecided = stopped or known.attained == 0  # a bound may be attained at larger sizes

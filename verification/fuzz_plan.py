@@ -202,7 +202,7 @@ def round_of_batches(seed: int, number: int, *, form: Form, sizes: Sizes | None 
                     num_experts=experts,
                     tokens=setting.tokens,
                     topk=setting.topk,
-                    index=number // len(choices),
+                    index=number,
                     cases=_cases_of(family, form, setting),
                     tile=setting.tile,
                 )

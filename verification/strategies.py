@@ -68,24 +68,19 @@ def topk_ids(
 
     Args:
         draw: given by hypothesis.
-        most_tokens, most_topk, most_experts: limits; tokens may be 0.
+        most_tokens, most_topk, most_experts: limits, each at least 1; some batches have no token.
         distinct: the ids of a token differ (-1 aside).
         dropped: ids may be -1.
     """
     experts = draw(st.integers(1, most_experts))
-    tokens = draw(st.integers(0, most_tokens))
-    topk = draw(st.integers(1, min(most_topk, experts) if distinct else most_topk))
-    expert = st.integers(0, experts - 1)
-    if distinct:
-        row = st.lists(expert, min_size=topk, max_size=topk, unique=True)
-    else:
-        row = st.lists(expert, min_size=topk, max_size=topk)
-    rows = draw(st.lists(row, min_size=tokens, max_size=tokens))
-    if dropped and draw(st.booleans()):
-        kept = st.lists(st.booleans(), min_size=topk, max_size=topk)
-        masks = draw(st.lists(kept, min_size=tokens, max_size=tokens))
-        rows = [
-            [-1 if drop else value for value, drop in zip(row_ids, mask, strict=True)]
-            for row_ids, mask in zip(rows, masks, strict=True)
-        ]
-    return torch.tensor(rows, dtype=torch.int32).view(tokens, topk), experts
+    slot = st.tuples(st.integers(0, experts - 1), st.booleans() if dropped else st.just(False))
+    unique = (lambda pair: pair[0]) if distinct else None
+    limit = min(most_topk, experts) if distinct else most_topk
+    # The first token sets topk: a list of free length loses slots one by one when it shrinks.
+    first = draw(st.lists(slot, min_size=1, max_size=limit, unique_by=unique))
+    row = st.lists(slot, min_size=len(first), max_size=len(first), unique_by=unique)
+    rows = [first, *draw(st.lists(row, max_size=most_tokens - 1))]
+    if draw(st.booleans()) and draw(st.booleans()):
+        rows = []
+    ids = [[-1 if drop else expert for expert, drop in row] for row in rows]
+    return torch.tensor(ids, dtype=torch.int32).view(len(rows), len(first)), experts
