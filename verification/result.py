@@ -30,6 +30,10 @@ class Verdict(StrEnum):
     SKIPPED = "SKIPPED"  # not run: something it needs is missing
 
 
+PASSES = (Verdict.PROVED, Verdict.EXHAUSTED, Verdict.HELD)
+"""Verdicts of a claim that was checked and stands."""
+
+
 class Method(StrEnum):
     """How a claim was checked."""
 
@@ -82,6 +86,15 @@ class ClaimResult:
     subject: str | None = None
     finding: Finding | None = None
     witness: Witness | None = None
+    expected: str | None = None
+    """Why a refutation was expected: it fails nothing, and the claim's passing does."""
+
+    @property
+    def fails(self) -> bool:
+        """Whether the claim makes the run fail: refuted and not known, or known and no longer so."""
+        if self.expected is not None:
+            return self.verdict in PASSES
+        return self.required and self.verdict is Verdict.REFUTED
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; optional keys are left out where there is nothing to say."""
@@ -102,6 +115,8 @@ class ClaimResult:
             entry["finding"] = str(self.finding)
         if self.witness is not None:
             entry["witness"] = dict(self.witness)
+        if self.expected is not None:
+            entry["expected"] = self.expected
         return entry
 
 
@@ -123,10 +138,10 @@ class Result:
 
     @property
     def exit_code(self) -> int:
-        """Return 1 if a required claim is refuted, else 3 if one is undecided or was not run, else 0."""
-        verdicts = {claim.verdict for claim in self.claims if claim.required}
-        if Verdict.REFUTED in verdicts:
+        """Return 1 if a claim fails, else 3 if a required one is undecided or was not run, else 0."""
+        if any(claim.fails for claim in self.claims):
             return EXIT_REFUTED
+        verdicts = {claim.verdict for claim in self.claims if claim.required}
         if verdicts & {Verdict.UNDECIDED, Verdict.SKIPPED}:
             return EXIT_UNDECIDED
         return EXIT_OK

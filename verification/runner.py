@@ -15,9 +15,10 @@ from typing import Any, Protocol
 
 from nvfp4_moe import __version__
 from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.expect import apply_expectations
 from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.jobs import jobs_for, resolve_device, subject_jobs
-from nvfp4_moe.verification.result import EXIT_OK, Result, Verdict
+from nvfp4_moe.verification.result import EXIT_OK, ClaimResult, Result, Verdict
 from nvfp4_moe.verification.rows import Row, claim_results
 from nvfp4_moe.verification.settings import Settings
 from nvfp4_moe.verification.traces import TraceError
@@ -82,12 +83,15 @@ def assert_conforms(subject: object, *, level: int = 1, **options: Any) -> Resul
     settings = Settings(subjects=(_as_subject(subject),), level=level, **options)
     result = execute(settings, subject_jobs(settings))
     if result.exit_code != EXIT_OK:
-        broken = [
-            c for c in result.claims if c.verdict in (Verdict.REFUTED, Verdict.SKIPPED, Verdict.UNDECIDED)
-        ]
-        lines = [f"{c.id}: {c.verdict}: {c.detail}" for c in broken if c.required]
-        raise AssertionError(f"{lines and broken[0].subject} does not conform:\n" + "\n".join(lines))
+        open_ones = (Verdict.SKIPPED, Verdict.UNDECIDED)
+        broken = [c for c in result.claims if c.fails or (c.required and c.verdict in open_ones)]
+        lines = [f"{c.id}: {c.verdict}: {c.detail}" + _gone(c) for c in broken]
+        raise AssertionError(f"{broken[0].subject} does not conform:\n" + "\n".join(lines))
     return result
+
+
+def _gone(claim: ClaimResult) -> str:
+    return "" if claim.expected is None else f" (listed as known, found no longer: {claim.expected})"
 
 
 def _as_subject(subject: object) -> str | Subject:
@@ -132,7 +136,7 @@ def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = 
         seed=settings.seed,
         device=resolve_device(settings.device),
         git=_commit(),
-        claims=tuple(claim_results(rows)),
+        claims=tuple(apply_expectations(claim_results(rows), settings.expect)),
         interrupted=interrupted,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from nvfp4_moe.reference.padding import TILE, check_size, local_experts
 from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.expect import Expectation
 from nvfp4_moe.verification.result import Finding
 
 LEVELS = (1, 2, 3)
@@ -45,6 +46,8 @@ class Settings:
     """What each subject is compared with, byte for byte; the run is then these comparisons and nothing else."""
     fail_on: Finding = Finding.CONTRACT
     """The mildest class of finding that fails a run."""
+    expect: Sequence[Expectation] = field(default_factory=tuple)
+    """Known findings, see `expect.load_expectations`."""
     resume: Path | None = None
     folder: Path = DEFAULT_FOLDER
 

@@ -177,3 +177,42 @@ def test_a_trace_that_breaks_off_late_is_bad_input_not_a_fault_of_ours(
     only_traces = lambda settings: [jobs._trace_job(settings, jobs.parse_bound(settings.bound), 0)]  # noqa: E731
     monkeypatch.setattr("nvfp4_moe.verification.runner.jobs_for", only_traces)
     assert "99" in error_of(["--trace", str(path)], capsys)
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Path:
+    file = tmp_path / "known.json"
+    file.write_text(json.dumps([{"id": "padding.bound", "reason": "too small by design"}]))
+    return file
+
+
+def test_a_known_finding_fails_nothing(
+    outcome: list[Outcome], known: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome.append(Outcome(verdict=Verdict.REFUTED, cases=3, witness=WITNESS))
+    assert run(["verify", "--expect", str(known), "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "known: too" in printed
+    assert "All required claims hold (1 known)" in printed
+
+
+@pytest.mark.usefixtures("outcome")
+def test_an_unexpected_pass_fails_and_is_named(known: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["verify", "--expect", str(known)]) == 1
+    printed = capsys.readouterr().out
+    assert "unexpected pass" in printed
+    assert "Listed by --expect but found no longer: padding.bound" in printed
+    assert "Unexpected pass: 1 HELD" in printed
+
+
+@pytest.mark.usefixtures("outcome")
+def test_a_list_of_known_findings_is_checked_at_the_door(
+    known: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known.write_text("{}")
+    assert "must be a JSON list" in error_of(["--expect", str(known)], capsys)
+    assert "absent.json" in error_of(["--expect", str(tmp_path / "absent.json")], capsys)
+
+
+def test_against_needs_a_subject(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "against needs a subject" in error_of(["--against", "reference"], capsys)

@@ -169,9 +169,14 @@ def _found(claim: ClaimResult, said: set[tuple[str, str]]) -> Text:
     key = (claim.id, claim.statement)
     statement = "" if key in said else claim.statement + ("" if claim.required else " (informs)")
     said.add(key)
-    return (
-        Text(statement, style="bold") + Text(": " if statement and claim.detail else "") + Text(claim.detail)
-    )
+    detail = "; ".join(filter(None, [claim.detail, _known(claim)]))
+    return Text(statement, style="bold") + Text(": " if statement and detail else "") + Text(detail)
+
+
+def _known(claim: ClaimResult) -> str:
+    if claim.expected is None:
+        return ""
+    return f"{'unexpected pass, listed as known' if claim.fails else 'known'}: {claim.expected}"
 
 
 def _print_summary(out: Console, result: Result) -> None:
@@ -180,9 +185,17 @@ def _print_summary(out: Console, result: Result) -> None:
     style = {EXIT_OK: "bold green", EXIT_REFUTED: "bold red"}.get(result.exit_code, "bold yellow")
     if result.interrupted:
         out.print("Interrupted: the table holds what was finished.", style="yellow")
-    word = {EXIT_OK: "All required claims hold", EXIT_REFUTED: "REFUTED"}.get(
+    refuted = any(c.fails and c.verdict is Verdict.REFUTED for c in result.claims)
+    failed = "REFUTED" if refuted else "Unexpected pass"
+    word = {EXIT_OK: "All required claims hold", EXIT_REFUTED: failed}.get(
         result.exit_code, "Not everything required could be decided"
     )
+    if known := sum(c.expected is not None and not c.fails for c in result.claims):
+        word += f" ({known} known)"
+    if gone := [c.id for c in result.claims if c.expected is not None and c.fails]:
+        out.print(
+            f"Listed by --expect but found no longer: {', '.join(gone)}", style="bold red", soft_wrap=True
+        )
     out.print(Text(f"{word}: {said}. Seed {result.seed}, exit code {result.exit_code}.", style=style))
 
 

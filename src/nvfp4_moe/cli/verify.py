@@ -78,6 +78,12 @@ class _Budget(click.ParamType[float]):
     help="The mildest class of a subject's finding that fails the run.",
 )
 @click.option(
+    "--expect",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Known findings, a JSON list: they fail nothing while they last, and fail the run when they are gone.",
+)
+@click.option(
     "--bound",
     default="proposed",
     show_default=True,
@@ -123,13 +129,16 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     else 0; 2 for wrong usage or bad input.
     """
     from nvfp4_moe.cli.render import observer, print_result
+    from nvfp4_moe.verification.expect import load_expectations
     from nvfp4_moe.verification.runner import execute, prepare
     from nvfp4_moe.verification.settings import Settings
 
     check_json_path(json_path)
     with at_the_door():
         _prepare_folder("--report", report)
-        settings = Settings(**{**options, "fail_on": Finding(options["fail_on"])})
+        options["fail_on"] = Finding(options["fail_on"])
+        options["expect"] = () if options["expect"] is None else load_expectations(options["expect"])
+        settings = Settings(**options)
         jobs = prepare(settings)
     out = text_console(json_path)
     with observer(out) as watcher, bad_trace_is_bad_input():
