@@ -21,7 +21,7 @@ import torch
 from nvfp4_moe.reference.casts import decode_ue4m3, encode_e2m1, encode_ue4m3, unpack
 from nvfp4_moe.reference.formats import NVFP4
 
-RECIPES = ("vllm", "trtllm")
+RECIPES = ("vllm", "tensorrt_llm")
 """Recipes whose approximate steps this module knows."""
 
 _SMALLEST_NORMAL = torch.finfo(torch.float32).tiny
@@ -78,6 +78,7 @@ def admissible(
     magnitudes: Interval,
     signs: torch.Tensor,
     global_scale: torch.Tensor,
+    recipe: str = "vllm",
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return which of a subject's bytes are reachable, as bool tensors of the shapes of `packed` and `scales`.
 
@@ -87,6 +88,7 @@ def admissible(
         magnitudes: of the elements, (rows, K).
         signs: bool (rows, K): the element is negative (or -0).
         global_scale: float32 (rows, 1), encode direction.
+        recipe: a name of `RECIPES`.
     """
     blocks = [m.unflatten(-1, (-1, NVFP4.block_size)) for m in (magnitudes.low, magnitudes.high)]
     amax = [block.nan_to_num(0.0, posinf=torch.inf).amax(-1) for block in blocks]
@@ -95,13 +97,16 @@ def admissible(
     low = encode_ue4m3(global_scale * (amax[0] * below))
     high = encode_ue4m3(global_scale * (amax[1] * above))
     scales_ok = (scales >= low) & (scales <= high)
-    codes_ok = _codes_reachable(unpack(packed), scales, blocks, signs, global_scale)
+    # The multiplier is zero where the scale byte is (vllm), or where the block is (tensorrt_llm).
+    zero = decode_ue4m3(scales) == 0 if recipe == "vllm" else amax[1] == 0
+    codes_ok = _codes_reachable(unpack(packed), scales, zero, blocks, signs, global_scale)
     return codes_ok[..., 0::2] & codes_ok[..., 1::2], scales_ok
 
 
 def _codes_reachable(
     codes: torch.Tensor,
     scales: torch.Tensor,
+    zero: torch.Tensor,
     blocks: list[torch.Tensor],
     signs: torch.Tensor,
     global_scale: torch.Tensor,
@@ -110,7 +115,6 @@ def _codes_reachable(
     inverse = _reciprocal(global_scale)
     smallest = _reciprocal(decoded * inverse.high).low
     largest = _reciprocal(decoded * inverse.low).high
-    zero = decoded == 0
     multipliers = [torch.where(zero, 0.0, m)[..., None] for m in (smallest, largest)]
     low, high = (
         encode_e2m1((block * multiplier).flatten(-2)) & _CODE_MAGNITUDE

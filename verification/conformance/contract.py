@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from nvfp4_moe.reference.recipes import RECIPES
+
 Arithmetic = Literal["hardware", "ieee"]
 Padding = Literal["zero", "unspecified"]
 NegativeIds = Literal["skipped", "unsupported"]
@@ -29,7 +31,7 @@ class Contract:
     """
 
     recipe: str = "vllm"
-    """Recipe of `reference.recipes.RECIPES` that the quantizers follow."""
+    """Recipe of `reference.recipes.RECIPES` that the quantizers follow, one that takes the global encode scale."""
     arithmetic: Arithmetic = "hardware"
     k_padding: Padding = "zero"
     """Scale bytes of valid rows past the last 16-column block."""
@@ -61,6 +63,10 @@ class Contract:
                 raise ValueError(
                     f"Contract.{name} must be one of {', '.join(map(repr, legal))}, got {value!r}"
                 )
+        if self.recipe not in LEGAL_RECIPES:
+            raise ValueError(
+                f"Contract.recipe must be one of {', '.join(LEGAL_RECIPES)}, got {self.recipe!r}"
+            )
         for name in ("deterministic", "batch_invariant", "pdl"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"Contract.{name} must be True or False, got {getattr(self, name)!r}")
@@ -112,6 +118,11 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
+LEGAL_RECIPES = tuple(
+    name for name, recipe in RECIPES.items() if recipe.global_scale == "global_encode_scale"
+)
+"""The protocol passes the global scale in this direction."""
+
 _CLOSED: dict[str, tuple[str, ...]] = {
     "arithmetic": get_args(Arithmetic),
     "k_padding": get_args(Padding),
@@ -142,7 +153,7 @@ PRESETS: dict[str, Contract] = {
         deterministic=False,
     ),
     # FlashInfer / TensorRT-LLM: the expand kernel zeroes the K padding of valid rows, row padding is left unwritten.
-    "flashinfer": Contract(recipe="trtllm", row_padding="unspecified"),
-    "tensorrt-llm": Contract(recipe="trtllm", row_padding="unspecified"),
+    "flashinfer": Contract(recipe="tensorrt_llm", row_padding="unspecified"),
+    "tensorrt-llm": Contract(recipe="tensorrt_llm", row_padding="unspecified"),
 }
 """Promises of public engines, read in their sources; `Contract.preset(name)`."""

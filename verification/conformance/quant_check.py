@@ -148,7 +148,9 @@ def _excused(case: QuantCase, inputs: QuantInputs, runs: list[QuantRun], outputs
         return None
     masks = []
     for run in runs:
-        packed_ok, scales_ok = admissible_bytes(case, inputs, run.packed[inputs.form.owned], run.scales)
+        packed_ok, scales_ok = admissible_bytes(
+            case, inputs, outputs.contract.recipe, run.packed[inputs.form.owned], run.scales
+        )
         whole = torch.zeros(run.packed.shape, dtype=torch.bool)
         whole[inputs.form.owned] = packed_ok
         masks.append((whole & (run.packed != outputs.packed), scales_ok & (run.scales != outputs.scales)))

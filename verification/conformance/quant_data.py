@@ -57,7 +57,7 @@ def make_inputs(case: QuantCase) -> QuantInputs:
     values = make_values(
         case.values, seed=case.seed, index=case.index, rows=routed, columns=columns, dtype=case.dtype
     )
-    if case.fused:
+    if case.fused and case.values in _SPREAD:
         values[:, : case.k] = _spread_gate(values[:, : case.k])
     experts = len(case.tokens_per_expert)
     return QuantInputs(
@@ -67,6 +67,10 @@ def make_inputs(case: QuantCase) -> QuantInputs:
         ),
         form=form_of(case),
     )
+
+
+_SPREAD = ("windowed", "ties", "scales", "distinct", "one_hot")
+"""Families of values near one; the others have every exponent already."""
 
 
 def _spread_gate(gate: torch.Tensor) -> torch.Tensor:
@@ -95,13 +99,14 @@ def true_outputs(
 
 
 def admissible_bytes(
-    case: QuantCase, inputs: QuantInputs, packed: torch.Tensor, scales: torch.Tensor
+    case: QuantCase, inputs: QuantInputs, recipe: str, packed: torch.Tensor, scales: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return which bytes of a subject's outputs documented errors can reach; padding never is.
 
     Args:
         case: of the outputs.
         inputs: of the case.
+        recipe: of the subject.
         packed: the codes of the rows, uint8 (T, K/2).
         scales: bytes of the scale buffer.
 
@@ -117,5 +122,6 @@ def admissible_bytes(
         magnitudes=silu_interval(values) if case.fused else exact_interval(values),
         signs=gate.signbit() ^ up.signbit() if case.fused else values.signbit(),
         global_scale=torch.repeat_interleave(inputs.global_scale, counts)[:, None],
+        recipe=recipe,
     )
     return packed_ok, inputs.form.place_scales(scales_ok.to(torch.uint8)).to(torch.bool)

@@ -29,10 +29,14 @@ def _draw(seed: int, name: str, index: int, rows: int, blocks: int) -> torch.Ten
 
 
 def _every_pattern(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
-    """All 65,536 patterns one after the other, starting where the case's index says."""
+    """Consecutive patterns, each row half its width behind the one before: either half of the columns meets all 65,536.
+
+    Where the first row starts is said by the case's index.
+    """
     del seed, dtype
-    count = rows * blocks * BLOCK
-    return ((torch.arange(count) + index * count) % (1 << 16)).view(rows, blocks * BLOCK)
+    columns = blocks * BLOCK
+    start = (index * rows + torch.arange(rows)) * (columns // 2)
+    return (start[:, None] + torch.arange(columns)) % (1 << 16)
 
 
 def _any_bits(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
@@ -183,21 +187,27 @@ def make_values(family: str, *, seed: int, index: int, rows: int, columns: int, 
     return patterns.to(torch.int32).to(torch.int16).view(DTYPES[dtype])
 
 
-GLOBAL_SCALES = ("distinct", "powers", "wide", "one")
+GLOBAL_SCALES = ("distinct", "powers", "near_powers", "wide", "one")
 """Families of per-expert global encode scales."""
+
+
+_MOST_ULPS = 8
 
 
 def make_global_scales(family: str, *, seed: int, index: int, experts: int) -> torch.Tensor:
     """Return positive finite float32 global encode scales (experts,); all differ, but for "one".
 
-    distinct: random mantissas, 2^4 .. 2^11; powers: powers of two; wide: random mantissas, 2^-20 .. 2^24; one: all 1.
+    distinct: random mantissas, 2^4 .. 2^11; powers: powers of two; near_powers: 1 to 8 ulp off a power of two, so that
+    values which would be ties lie so many ulp beside one; wide: random mantissas, 2^-20 .. 2^24; one: all 1.
     """
     raw = words(seed, f"global_scales.{family}", index << 20, experts)
     one = 127 << 23
     if family == "one":
         patterns = torch.full((experts,), one)
-    elif family == "powers":
+    elif family in ("powers", "near_powers"):
         patterns = one + ((torch.arange(experts) + below(raw[:1], 9)) % 16 - 4 << 23)
+        if family == "near_powers":
+            patterns += (1 + below(raw, _MOST_ULPS)) * torch.where(bits(raw, 1) == 1, 1, -1)
     else:
         low, span = (4, 8) if family == "distinct" else (-20, 45)
         patterns = one + (low + below(raw, span) << 23) | bits(raw, 23)

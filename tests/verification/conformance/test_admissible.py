@@ -1,0 +1,209 @@
+"""What documented errors excuse: exactly the bytes that some reciprocal within its error gives, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from nvfp4_moe.reference.casts import decode_ue4m3, encode_e2m1, encode_ue4m3, pack
+from nvfp4_moe.verification.conformance.admissible import admissible, exact_interval, silu_interval
+from nvfp4_moe.verification.conformance.cases import QuantCase
+from nvfp4_moe.verification.conformance.contract import Contract
+from nvfp4_moe.verification.conformance.plan import Plan
+from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.conformance.values import make_global_scales, make_values
+from nvfp4_moe.verification.conformance.worker import answer
+
+QUANT = "scaled_fp4_experts_quant"
+ROWS, COLUMNS = 96, 64
+
+
+def ulps(value: Tensor, steps: int) -> Tensor:
+    """Return the float32 value moved by so many ulp; non-negative values."""
+    return torch.where(
+        value.isfinite() & (value > 0), (value.view(torch.int32) + steps).view(torch.float32), value
+    )
+
+
+def chain(
+    rows: Tensor, g: Tensor, sixth: int, inner: int, outer: int, *, recipe: str = "vllm"
+) -> tuple[Tensor, Tensor]:
+    """Return codes and scale bytes of the recipe with each reciprocal so many ulp off."""
+    blocks = rows.float().unflatten(-1, (-1, 16))
+    amax = blocks.abs().amax(-1)
+    scales = encode_ue4m3(g * (amax * ulps(torch.tensor(6.0).reciprocal(), sixth)))
+    decoded = decode_ue4m3(scales)
+    multiplier = ulps(1 / (decoded * ulps(1 / g, inner)), outer)
+    zero = decoded == 0 if recipe == "vllm" else amax == 0
+    multiplier = torch.where(zero, 0.0, multiplier)
+    return encode_e2m1(blocks * multiplier[..., None]).flatten(-2), scales
+
+
+def inputs(family: str, dtype: str, index: int) -> tuple[Tensor, Tensor]:
+    rows = make_values(family, seed=5, index=index, rows=ROWS, columns=COLUMNS, dtype=dtype)
+    g = make_global_scales("powers" if index % 2 else "distinct", seed=5, index=index, experts=ROWS)[:, None]
+    return rows, g
+
+
+def judged(
+    rows: Tensor, g: Tensor, codes: Tensor, scales: Tensor, recipe: str = "vllm"
+) -> tuple[Tensor, Tensor]:
+    return admissible(
+        pack(codes),
+        scales,
+        magnitudes=exact_interval(rows),
+        signs=rows.signbit(),
+        global_scale=g,
+        recipe=recipe,
+    )
+
+
+WITHIN = list(product((-1, 0, 1), repeat=3))
+
+
+@pytest.mark.parametrize("recipe", ["vllm", "tensorrt_llm"])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("family", ["windowed", "ties", "scales", "distinct", "one_hot"])
+def test_every_reciprocal_within_its_error_is_admitted(family: str, dtype: str, recipe: str) -> None:
+    for index in range(2):
+        rows, g = inputs(family, dtype, index)
+        for sixth, inner, outer in WITHIN:
+            codes, scales = chain(rows, g, sixth, inner, outer, recipe=recipe)
+            packed_ok, scales_ok = judged(rows, g, codes, scales, recipe)
+            assert bool(packed_ok.all())
+            assert bool(scales_ok.all())
+
+
+@pytest.mark.parametrize("family", ["windowed", "ties", "distinct"])
+def test_no_other_byte_is_admitted(family: str) -> None:
+    """Brute force over the 27 combinations gives the bytes that can occur; of all 256 others each is rejected."""
+    rows, g = inputs(family, "bf16", 0)
+    reached = [chain(rows, g, *steps) for steps in WITHIN]
+    codes, scales = reached[13]
+    for wrong in range(0, 256, 1 if family == "ties" else 5):
+        tried = torch.full_like(scales, wrong)
+        possible = torch.stack([scale == tried for _, scale in reached]).any(0)
+        _, scales_ok = judged(rows, g, codes, tried)
+        assert torch.equal(scales_ok, possible)
+    for wrong in range(16):
+        tried = torch.full_like(codes, wrong)
+        same_scale = [code for code, scale in reached if torch.equal(scale, scales)]
+        possible = torch.stack([code == tried for code in same_scale]).any(0)
+        packed_ok, _ = judged(rows, g, tried, scales)
+        both = possible[..., 0::2] & possible[..., 1::2]
+        assert not bool((packed_ok & ~both).any())
+
+
+@pytest.mark.parametrize(
+    ("family", "steps"), [("scales", (4, 0, 0)), ("ties", (0, 4, 0)), ("ties", (0, 0, -4))]
+)
+def test_larger_errors_are_not_excused(family: str, steps: tuple[int, int, int]) -> None:
+    """Global scales some ulp off a power of two put values at that distance from a rounding boundary."""
+    rejected = 0
+    for index in range(6):
+        rows, _ = inputs(family, "bf16", index)
+        g = make_global_scales("near_powers", seed=5, index=index, experts=ROWS)[:, None]
+        codes, scales = chain(rows, g, *steps)
+        packed_ok, scales_ok = judged(rows, g, codes, scales)
+        rejected += int((~packed_ok).sum()) + int((~scales_ok).sum())
+    assert rejected > 0
+
+
+def test_a_wrong_sign_is_not_excused() -> None:
+    rows, g = inputs("windowed", "bf16", 0)
+    codes, scales = chain(rows, g, 0, 0, 0)
+    packed_ok, _ = judged(rows, g, codes ^ 8, scales)
+    assert not bool(packed_ok.any())
+
+
+def test_silu_lies_in_its_interval_and_the_interval_is_narrow() -> None:
+    patterns = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    gate = patterns[patterns.isfinite()].view(-1, 1)
+    up = torch.full_like(gate, 1.0)
+    interval = silu_interval(torch.cat([gate, up], dim=1))
+    exact = gate.double() / (1 + torch.exp(-gate.double()))
+    true = exact.float().to(torch.bfloat16).float().abs()
+    assert bool(((interval.low <= true) & (true <= interval.high)).all())
+    ordinary = exact.abs() > 1e-30
+    low, high = (bound.to(torch.bfloat16).view(torch.int16).int() for bound in (interval.low, interval.high))
+    assert int((high - low)[ordinary].max()) <= 1
+
+
+# --- in the judgement of a case ----------------------------------------------------------------------------
+
+CASE = QuantCase(
+    operation=QUANT,
+    group="test",
+    index=0,
+    seed=0,
+    tokens_per_expert=(40, 3),
+    unrouted_rows=1,
+    k=80,
+    dtype="bf16",
+    values="ties",
+    global_scales="powers",
+    extra_scale_rows=128,
+)
+
+
+def moved(steps: int, planted: Callable[..., Subject], also: Callable[..., None] | None = None) -> Subject:
+    """Return the golden model with its outer reciprocal some ulp off, promising the chip's own arithmetic."""
+
+    def wrap(operation: Any) -> Any:
+        def approximate(
+            output: Tensor, scales: Tensor, input: Tensor, g: Tensor, offsets: Tensor, *more: Tensor
+        ) -> None:
+            operation(output, scales, input, g, offsets, *more)
+            routed = int(offsets[-1])
+            row_scale = torch.repeat_interleave(g, offsets.diff())[:, None]
+            output[:routed] = pack(chain(input[:routed], row_scale, 0, 0, steps)[0])
+            if also is not None:
+                also(output, scales)
+
+        return approximate
+
+    return planted(QUANT, wrap, Contract())
+
+
+def some(subject: Subject) -> Iterator[QuantCase]:
+    for case in Plan.of(subject, level=1, seed=0).cases:
+        if (
+            isinstance(case, QuantCase)
+            and case.values == "ties"
+            and case.elements < 20_000
+            and not case.offset
+        ):
+            yield case
+
+
+def test_a_case_tells_admissible_bytes_and_never_calls_them_exact(
+    planted: Callable[..., Subject], arena: Any
+) -> None:
+    subject = moved(1, planted)
+    told = [answer(subject, case, arena) for case in list(some(subject))[:60]]
+    assert not any(one["faults"] for one in told)
+    assert sum(one["admissible"] for one in told) > 0
+
+
+def test_a_larger_error_is_found_in_some_case(planted: Callable[..., Subject], arena: Any) -> None:
+    subject = moved(-4, planted)
+    assert any(
+        fault["check"] == "golden"
+        for case in some(subject)
+        for fault in answer(subject, case, arena)["faults"]
+    )
+
+
+def dirty_padding(output: Tensor, scales: Tensor) -> None:
+    scales.view(torch.uint8).view(-1)[512 + 1] = 1  # K = 80: the second column tile holds one block
+
+
+def test_padding_is_never_excused(planted: Callable[..., Subject], arena: Any) -> None:
+    assert answer(moved(1, planted), CASE, arena)["faults"] == []
+    (fault,) = answer(moved(1, planted, dirty_padding), CASE, arena)["faults"]
+    assert (fault["check"], fault["finding"], fault["where"]["kind"]) == ("golden", "contract", "k_padding")

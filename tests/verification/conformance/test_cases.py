@@ -1,0 +1,205 @@
+"""The cases are a covering array, and case number n is a function of the settings."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+
+from nvfp4_moe.verification.claims import CLAIMS
+from nvfp4_moe.verification.conformance.cases import (
+    EXPERT_COUNTS,
+    ID_FAMILIES,
+    MODEL_WIDTHS,
+    SMALL_ROUTINGS,
+    SMALL_WIDTHS,
+    QuantCase,
+    RoutingCase,
+    law_bases,
+    masked_cases,
+    quant_cases,
+    routing_cases,
+)
+from nvfp4_moe.verification.conformance.contract import Contract
+from nvfp4_moe.verification.conformance.forms import Kind
+from nvfp4_moe.verification.conformance.laws_check import LAWS, LawCase
+from nvfp4_moe.verification.conformance.plan import PREFIXES, Plan, case_from_json, prefix_of
+from nvfp4_moe.verification.conformance.quant_data import form_of, make_inputs
+from nvfp4_moe.verification.conformance.routing_check import make_topk_ids
+from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.conformance.values import GLOBAL_SCALES, VALUES
+
+QUANT, FUSED = "scaled_fp4_experts_quant", "silu_and_mul_scaled_fp4_experts_quant"
+DTYPES = ("bf16", "f16")
+CASES = {op: list(quant_cases(op, level=1, seed=0)) for op in (QUANT, FUSED)}
+ROUTING = list(routing_cases(level=1, seed=0, id_dtypes=("int32", "int64")))
+
+
+@pytest.mark.parametrize("operation", CASES)
+def test_every_small_width_meets_every_routing(operation: str) -> None:
+    met = {(case.k, case.tokens_per_expert) for case in CASES[operation]}
+    assert met >= set(product(SMALL_WIDTHS, SMALL_ROUTINGS))
+    assert {case.k for case in CASES[operation]} >= set(MODEL_WIDTHS)
+    assert {len(case.tokens_per_expert) for case in CASES[operation]} >= set(EXPERT_COUNTS)
+
+
+@pytest.mark.parametrize("operation", CASES)
+@pytest.mark.parametrize(
+    ("one", "values_one", "two", "values_two"),
+    [
+        ("k", SMALL_WIDTHS, "values", tuple(VALUES)),
+        ("k", SMALL_WIDTHS, "dtype", DTYPES),
+        ("tokens_per_expert", SMALL_ROUTINGS, "dtype", DTYPES),
+        ("values", tuple(VALUES), "dtype", DTYPES),
+        ("values", tuple(VALUES), "global_scales", GLOBAL_SCALES),
+        ("k", SMALL_WIDTHS, "offset", (0, 16, 32, 64)),
+        ("k", SMALL_WIDTHS, "extra_scale_rows", (0, 128, 256)),
+        ("k", SMALL_WIDTHS, "unrouted_rows", (0, 1, 5)),
+        ("offset", (16, 32, 64), "offset_all", (True, False)),
+    ],
+)
+def test_pairs_of_choices_meet(
+    operation: str, one: str, values_one: tuple[object, ...], two: str, values_two: tuple[object, ...]
+) -> None:
+    met = {(getattr(case, one), getattr(case, two)) for case in CASES[operation]}
+    assert set(product(values_one, values_two)) <= met
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("operation", "part"), [(QUANT, "all"), (FUSED, "gate"), (FUSED, "up")])
+def test_all_16_bit_patterns_are_quantized(operation: str, part: str, dtype: str) -> None:
+    seen = torch.zeros(1 << 16, dtype=torch.bool)
+    for case in CASES[operation]:
+        if case.dtype == dtype and case.values == "every" and case.group == "values":
+            rows = make_inputs(case).rows
+            rows = {"all": rows, "gate": rows[:, : case.k], "up": rows[:, case.k :]}[part]
+            seen[rows.contiguous().view(torch.int16).to(torch.int64).view(-1) & 0xFFFF] = True
+    assert int((~seen).sum()) == 0
+
+
+def test_level_1_stays_small_and_level_2_adds_to_it() -> None:
+    for cases in CASES.values():
+        assert sum(case.elements for case in cases) < 40e6
+    more = list(quant_cases(QUANT, level=2, seed=0))
+    assert more[: len(CASES[QUANT])] == CASES[QUANT]
+    one_by_one = {case.tokens_per_expert[0] for case in more if case.k == 256 and case.group == "rows"}
+    assert one_by_one == set(range(1, 321))
+    near = {case.tokens_per_expert[0] for case in more if case.group == "near_tiles"}
+    assert near >= {128 * tiles + step for tiles in range(1, 9) for step in (-1, 0, 1)}
+
+
+def test_the_seed_moves_the_cases() -> None:
+    assert list(quant_cases(QUANT, level=1, seed=0)) == CASES[QUANT]
+    assert list(quant_cases(QUANT, level=1, seed=1)) != CASES[QUANT]
+
+
+def test_routing_cases_cover_experts_families_and_tokens() -> None:
+    assert {(case.num_experts, case.ids) for case in ROUTING} == set(product(EXPERT_COUNTS, ID_FAMILIES))
+    assert {case.tokens for case in ROUTING} == {0, 1, 2, 3, 5, 17, 64, 127, 128, 129}
+    for name in ("topk", "id_dtype", "is_gated", "n", "k"):
+        assert len({getattr(case, name) for case in ROUTING}) > 1
+    assert {case.id_dtype for case in routing_cases(level=1, seed=0, id_dtypes=("int32",))} == {"int32"}
+
+
+def test_id_minus_one_stands_in_many_single_positions() -> None:
+    positions = set()
+    for case in ROUTING:
+        ids = make_topk_ids(case)
+        assert ids.shape == (case.tokens, case.topk)
+        assert bool(((ids >= -1) & (ids < case.num_experts)).all())
+        if case.ids == "one_negative" and ids.numel():
+            (at,) = (ids.view(-1) < 0).nonzero().view(-1).tolist()
+            positions.add(at)
+    assert len(positions) > 20
+    assert {0, 1} <= positions
+
+
+@pytest.mark.parametrize("operation", [QUANT, "scaled_fp4_masked_quant"])
+def test_the_harness_keeps_its_own_preconditions(operation: str) -> None:
+    """Offsets are prefix sums, starts lie on tiles, tables agree with the shapes: a fault here would blame a subject."""
+    cases = CASES[QUANT][::7] if operation == QUANT else list(masked_cases(operation, seed=0))[::5]
+    for case in cases:
+        form, counts = form_of(case), torch.tensor(case.tokens_per_expert)
+        assert int(form.owned.sum()) == int(counts.sum())
+        kinds = form.kinds
+        assert kinds.shape == (*form.scale_shape[:-1], form.scale_shape[-1] * 4)
+        assert int((kinds == int(Kind.VALID)).sum()) == int(counts.sum()) * case.k // 16
+        padded = (counts + 127) // 128 * 128
+        beyond = int((kinds == int(Kind.BEYOND)).sum())
+        assert kinds.numel() - beyond == int(padded.sum()) * form.scale_shape[-1] * 4
+        if not case.masked:
+            assert form.expert_offsets.diff().tolist() == counts.tolist()  # type: ignore[attr-defined]
+            assert form.blockscale_offsets.diff().tolist() == padded.tolist()  # type: ignore[attr-defined]
+            assert not bool((form.blockscale_offsets % 128).any())  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("operation", [QUANT, "scaled_fp4_masked_quant"])
+def test_positions_are_the_inverse_of_placing(operation: str) -> None:
+    case = QuantCase(
+        operation=operation, group="test", index=0, seed=0, tokens_per_expert=(130, 0, 3), unrouted_rows=2, k=80,
+        dtype="bf16", values="any", global_scales="one",
+    )  # fmt: skip
+    form = form_of(case)
+    for expert, row, column in ((0, 0, 0), (0, 129, 4), (2, 1, 2)):
+        linear = torch.zeros(133, 5, dtype=torch.uint8)
+        linear[sum(case.tokens_per_expert[:expert]) + row, column] = 1
+        (byte,) = form.place_scales(linear).view(-1).nonzero().view(-1).tolist()
+        assert form.scale_position(byte) == (expert, row, column)
+        assert torch.equal(form.read_scales(form.place_scales(linear)), linear)
+
+
+def plan(contract: Contract, *operations: str) -> Plan:
+    subject = Subject("s", "cpu", contract, **dict.fromkeys(operations or PREFIXES, lambda *_: None))
+    return Plan.of(subject, level=1, seed=0)
+
+
+def test_cases_survive_json() -> None:
+    whole = plan(Contract(max_experts=512))
+    for case in whole.cases:
+        assert case_from_json(case.to_json()) == case
+    assert {prefix_of(case) for case in whole.cases} == set(PREFIXES.values())
+    assert len({str(case.to_json()) for case in whole.cases}) == len(whole.cases)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"kind": "dance"},
+        {"kind": "quant"},
+        {"kind": "routing"},
+        {"kind": "law", "law": "rows", "base": 3},
+    ],
+)
+def test_what_is_no_case_is_refused(entry: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="case"):
+        case_from_json(entry)
+
+
+def test_every_claim_of_a_plan_is_known() -> None:
+    claims = plan(Contract(max_experts=4)).claims()
+    assert set(claims) <= set(CLAIMS)
+    assert len(claims) == len(set(claims))
+    assert {"quant.laws", "quant.refusal", "routing.refusal", "masked_quant.poison", "swizzle.golden"} <= set(
+        claims
+    )
+
+
+def test_the_contract_cuts_the_domain() -> None:
+    narrow = plan(Contract(max_experts=16, k_multiple=64, negative_ids="unsupported", id_dtypes=("int64",)))
+    for case in narrow.cases:
+        if isinstance(case, RoutingCase):
+            assert case.num_experts <= 16
+            assert "negative" not in case.ids
+            assert case.id_dtype == "int64"
+        if isinstance(case, QuantCase):
+            assert case.k % 64 == 0
+            assert len(case.tokens_per_expert) <= 16
+
+
+def test_each_law_is_tried_on_several_calls() -> None:
+    laws = [case for case in plan(Contract(), QUANT).cases if isinstance(case, LawCase)]
+    assert {(case.law, case.base.k) for case in laws} == {
+        (law, base.k) for law in LAWS for base in law_bases(QUANT, seed=0)
+    }
