@@ -69,7 +69,7 @@ def make_inputs(case: QuantCase) -> QuantInputs:
     )
 
 
-_SPREAD = ("windowed", "ties", "scales", "distinct", "one_hot")
+_SPREAD = ("windowed", "ties", "scales", "scale_ties", "distinct", "one_hot")
 """Families of values near one; the others have every exponent already."""
 
 

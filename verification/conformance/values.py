@@ -112,6 +112,18 @@ def _scales(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.
     return pattern.view(rows, blocks * BLOCK)
 
 
+def _scale_ties(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """Blocks whose largest value lies at the midpoint of two scale codes or one ulp beside it; the rest are smaller."""
+    raw = _draw(seed, "scale_ties", index, rows, blocks).view(rows, blocks, BLOCK)
+    mantissa = _MANTISSA_BITS[dtype]
+    half_steps = 17 + 2 * below(raw[..., :1], 8, half=0)  # sixteenths of a scale code's binade
+    exponent = _BIAS[dtype] - 6 + below(raw[..., :1], 8)
+    top = _normal_pattern(3 * half_steps, exponent, dtype) + below(raw[..., 1:2], 3) - 1
+    smaller = ((exponent + 3 - bits(raw, 2, at=40)) << mantissa) | bits(raw, mantissa, at=1)
+    pattern = smaller.scatter(-1, below(raw[..., 2:3], BLOCK), top)
+    return (pattern | bits(raw, 1) << 15).view(rows, blocks * BLOCK)
+
+
 def _infinity(dtype: str) -> int:
     """Pattern of +Inf: all exponent bits set."""
     return (_SIGN - 1) >> _MANTISSA_BITS[dtype] << _MANTISSA_BITS[dtype]
@@ -172,6 +184,7 @@ VALUES: dict[str, Make] = {
     "windowed": _windowed,
     "ties": _ties,
     "scales": _scales,
+    "scale_ties": _scale_ties,
     "special": _special,
     "distinct": _distinct,
     "any": _any_bits,

@@ -46,6 +46,7 @@ KNOWN = {
     "windowed": 4369117689,
     "ties": 4165080598,
     "scales": 2177966522,
+    "scale_ties": 4355111703,
     "special": 4280428565,
     "distinct": 3993341952,
     "any": 4466876996,
@@ -85,6 +86,17 @@ def test_ties_lie_at_the_midpoints_and_beside_them(dtype: str) -> None:
         assert (near == midpoint).sum() > 100
         assert (near < midpoint).sum() > 100
         assert (near > midpoint).sum() > 100
+
+
+@BOTH
+def test_largest_values_lie_at_the_midpoints_of_scale_codes_and_beside_them(dtype: str) -> None:
+    made = make_values("scale_ties", seed=0, index=0, rows=128, columns=256, dtype=dtype).float().view(-1, 16)
+    assert made.isfinite().all()
+    sixteenths = (made.abs().amax(1) / 6).frexp().mantissa * 32
+    odd = sixteenths.round()
+    assert (odd % 2 == 1).all()
+    for side in (-1, 0, 1):
+        assert ((sixteenths - odd).sign() == side).sum() > 100
 
 
 @BOTH
