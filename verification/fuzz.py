@@ -21,7 +21,7 @@ from nvfp4_moe.reference.padding import exact_any_rows
 from nvfp4_moe.reference.routing import route as reference_route
 from nvfp4_moe.verification import counter
 from nvfp4_moe.verification.expressions import Bound
-from nvfp4_moe.verification.fuzz_counts import CountsFuzzer
+from nvfp4_moe.verification.fuzz_counts import CountsFuzzer, bound_witness
 from nvfp4_moe.verification.fuzz_ids import run_ids
 from nvfp4_moe.verification.fuzz_plan import Batch, BatchResult, Broken, Form, Sizes, Use, batches
 from nvfp4_moe.verification.result import Outcome, Verdict
@@ -62,6 +62,8 @@ class BatchRunner:
 class Tally:
     """Results of batches, gathered: cases, uses of bounds, the smallest witness of each broken claim."""
 
+    bounds: Sequence[Bound] = ()
+    """Those of the run: an attained one is reported with a witness."""
     cases: int = 0
     batches: int = 0
     checked: dict[str, int] = field(default_factory=dict)
@@ -87,7 +89,7 @@ class Tally:
         outcomes = []
         for claim in claims:
             if claim == "padding.attained":
-                outcomes += [(claim, _attained(use)) for use in self.uses.values()]
+                outcomes += [(claim, self._attained(use)) for use in self.uses.values()]
             else:
                 outcomes.append((claim, self._outcome(claim)))
         return outcomes
@@ -106,6 +108,24 @@ class Tally:
             return Outcome(verdict=Verdict.SKIPPED, cases=0, detail="the bound's guard refuses every case")
         used = "; ".join(f"{use.bound}: {_used(use)}" for use in self.uses.values())
         return Outcome(verdict=Verdict.HELD, cases=tried, detail=f"{used}; {len(self.families)} families")
+
+    def _attained(self, use: Use) -> Outcome:
+        """Whether some routing used every row; that none did says only that none was drawn."""
+        if use.example is not None:
+            example = use.example
+            bound = next((bound for bound in self.bounds if bound.name == use.bound), None)
+            witness = None
+            if bound is not None:
+                found = bound_witness(bound, example.batch, example.index, example.tokens, "attained")
+                witness = found.to_json()
+            return Outcome(
+                verdict=Verdict.HELD,
+                cases=use.cases,
+                detail=f"{use.bound}: {use.attained:,} routings use every row",
+                witness=witness,
+            )
+        verdict = Verdict.UNDECIDED if use.cases else Verdict.SKIPPED
+        return Outcome(verdict=verdict, cases=use.cases, detail=f"{use.bound}: {_used(use)}")
 
 
 def fuzz_counts(
@@ -133,7 +153,7 @@ def fuzz_counts(
         (claim id, outcome) for `COUNTS_CLAIMS`. A claim that was refuted has the smallest witness found.
     """
     plan = batches(seed, level, form=Form.COUNTS, sizes=sizes)
-    tally = _run(plan, lambda: BatchRunner(bounds), progress, should_stop, workers)
+    tally = _run(plan, lambda: BatchRunner(bounds), progress, should_stop, bounds=bounds, workers=workers)
     told = [claim for claim in COUNTS_CLAIMS if claim != "padding.monotone"]
     outcomes = [*tally.outcomes(told), ("padding.monotone", fuzz_monotone(seed))]
     return sorted(outcomes, key=lambda found: COUNTS_CLAIMS.index(found[0]))
@@ -156,7 +176,9 @@ def fuzz_ids(
         (claim id, outcome) for `IDS_LEVEL_CLAIMS`.
     """
     plan = batches(seed, level, form=Form.IDS, sizes=sizes)
-    tally = _run(plan, lambda: BatchRunner(bounds, route=route), progress, should_stop, workers)
+    tally = _run(
+        plan, lambda: BatchRunner(bounds, route=route), progress, should_stop, bounds=bounds, workers=workers
+    )
     return tally.outcomes(IDS_LEVEL_CLAIMS)
 
 
@@ -192,10 +214,12 @@ def _run(
     make_runner: Callable[[], BatchRunner],
     progress: Callable[[int], None],
     should_stop: Callable[[], bool],
+    *,
+    bounds: Sequence[Bound],
     workers: int,
 ) -> Tally:
     """Run batches until the plan ends or it is time to stop; results are gathered in the plan's order."""
-    tally = Tally()
+    tally = Tally(bounds)
     results = _results(plan, make_runner, workers)
     while not should_stop():
         result = next(results, None)
@@ -245,19 +269,6 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _attained(use: Use) -> Outcome:
-    """Whether some routing used every row; that none did says only that none was drawn."""
-    if use.attained:
-        return Outcome(
-            verdict=Verdict.HELD,
-            cases=use.cases,
-            detail=f"{use.bound}: {use.attained:,} routings use every row",
-            witness=use.fullest,
-        )
-    verdict = Verdict.UNDECIDED if use.cases else Verdict.SKIPPED
-    return Outcome(verdict=verdict, cases=use.cases, detail=f"{use.bound}: {_used(use)}")
 
 
 def _used(use: Use) -> str:

@@ -20,7 +20,7 @@ from nvfp4_moe.verification.expressions import Bound
 from nvfp4_moe.verification.families import FAMILIES, Setting
 from nvfp4_moe.verification.families.lanes import Workspace
 from nvfp4_moe.verification.families.measure import Measured, Wanted, measure_family
-from nvfp4_moe.verification.fuzz_plan import Batch, BatchResult, Broken, Use
+from nvfp4_moe.verification.fuzz_plan import Attained, Batch, BatchResult, Broken, Use
 from nvfp4_moe.verification.placements import LIMITS, closed_form_starts, placement_starts
 from nvfp4_moe.verification.routing_witness import placement_witness
 
@@ -109,12 +109,12 @@ class CountsFuzzer:
         full = allowed & (ends == rows)
         use.attained = int(full.sum())
         if use.attained:
-            use.fullest = self._bound_witness(
-                bound, batch, measured, full, tokens, rows, "attained"
-            ).to_json()
+            case = int(full.int().argmax())
+            use.example = Attained(batch=batch, index=batch.start + case, tokens=int(tokens[case]))
         over = allowed & (ends > rows)
         if bool(over.any()):
-            witness = self._bound_witness(bound, batch, measured, over, tokens, rows, "overrun")
+            case = _smallest(measured.routed, over)
+            witness = bound_witness(bound, batch, batch.start + case, int(tokens[case]), "overrun")
             if witness.rows <= witness.bound_rows:
                 raise AssertionError(f"{witness} is not what its regions sum to")
             result.broken.append(
@@ -125,29 +125,6 @@ class CountsFuzzer:
                     size=(sum(witness.tokens_per_expert), batch.num_experts),
                 )
             )
-
-    def _bound_witness(
-        self,
-        bound: Bound,
-        batch: Batch,
-        measured: Measured,
-        chosen: torch.Tensor,
-        tokens: torch.Tensor,
-        rows: torch.Tensor,
-        relation: str,
-    ) -> BoundWitness:
-        """Make the chosen case with the fewest routed rows again, and return it as a witness."""
-        case = _smallest(measured.routed, chosen)
-        return BoundWitness(
-            bound=bound,
-            relation=relation,
-            ids=bound.ids,
-            placement=bound.placement,
-            sizing=_sizing(batch.setting)(int(tokens[case])),
-            tokens=int(tokens[case]),
-            tokens_per_expert=_counts(batch, case),
-            bound_rows=int(rows[case]),
-        )
 
     def _check_packed(self, measured: Measured, result: BatchResult) -> None:
         """S is a multiple of the tile, at least T and at most the exact worst case for T."""
@@ -183,6 +160,21 @@ class CountsFuzzer:
         if key not in self._tables:
             self._tables[key] = RowTable(function)
         return self._tables[key]
+
+
+def bound_witness(bound: Bound, batch: Batch, index: int, tokens: int, relation: str) -> BoundWitness:
+    """Make case `index` of a batch's family again, and return it as a witness of a bound told `tokens`."""
+    sizing = _sizing(batch.setting)(tokens)
+    return BoundWitness(
+        bound=bound,
+        relation=relation,
+        ids=bound.ids,
+        placement=bound.placement,
+        sizing=sizing,
+        tokens=tokens,
+        tokens_per_expert=_counts(batch, index - batch.start),
+        bound_rows=bound.rows(sizing),
+    )
 
 
 def _sizing(setting: Setting) -> Callable[[int], Sizing]:

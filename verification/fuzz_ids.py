@@ -16,7 +16,7 @@ from nvfp4_moe.reference.routing import route as reference_route
 from nvfp4_moe.verification.bound_witness import BoundWitness
 from nvfp4_moe.verification.expressions import Bound
 from nvfp4_moe.verification.families import FAMILIES
-from nvfp4_moe.verification.fuzz_plan import Batch, BatchResult, Broken, Use
+from nvfp4_moe.verification.fuzz_plan import Attained, Batch, BatchResult, Broken, Use
 from nvfp4_moe.verification.predicates import RoutingTensors
 from nvfp4_moe.verification.result import Witness
 from nvfp4_moe.verification.routing_check import ROUTING_CLAIMS, Route, broken_claims
@@ -62,7 +62,7 @@ def _check_case(
     distinct = _ids_distinct(topk_ids)
     for bound, use in zip(bounds, uses, strict=True):
         if bound.placement == "packed" and (distinct or bound.ids == "any"):
-            witness = _check_bound(bound, use, batch, topk_ids, routing)
+            witness = _check_bound(bound, use, batch, index, topk_ids, routing)
             if witness is not None:
                 detail = f"{bound.name}: the call needs {witness['rows']:,} rows, the bound gives {witness['bound']:,}"
                 found.append(Broken(claim="padding.bound", detail=detail, witness=witness, size=size))
@@ -70,7 +70,7 @@ def _check_case(
 
 
 def _check_bound(
-    bound: Bound, use: Use, batch: Batch, topk_ids: torch.Tensor, routing: RoutingTensors
+    bound: Bound, use: Use, batch: Batch, index: int, topk_ids: torch.Tensor, routing: RoutingTensors
 ) -> Witness | None:
     """Hold the call's padded rows to the bound for a batch of exactly its tokens; return a witness if it overruns."""
     tokens, topk = topk_ids.shape
@@ -86,17 +86,6 @@ def _check_bound(
         use.add(Use(bound=bound.name, refused=1))
         return None
     attained = end == rows
-    if attained or end > rows:
-        witness = BoundWitness(
-            bound=bound,
-            relation="attained" if attained else "overrun",
-            ids=bound.ids,
-            placement=bound.placement,
-            sizing=sizing,
-            tokens=tokens,
-            tokens_per_expert=routing.tokens_per_expert.tolist(),
-            bound_rows=rows,
-        ).to_json()
     use.add(
         Use(
             bound=bound.name,
@@ -104,10 +93,21 @@ def _check_bound(
             attained=int(attained),
             end=end,
             rows=rows,
-            fullest=witness if attained else None,
+            example=Attained(batch=batch, index=index, tokens=sizing.tokens) if attained else None,
         )
     )
-    return witness if end > rows else None
+    if end <= rows:
+        return None
+    return BoundWitness(
+        bound=bound,
+        relation="overrun",
+        ids=bound.ids,
+        placement=bound.placement,
+        sizing=sizing,
+        tokens=tokens,
+        tokens_per_expert=routing.tokens_per_expert.tolist(),
+        bound_rows=rows,
+    ).to_json()
 
 
 def _ids_distinct(topk_ids: torch.Tensor) -> bool:

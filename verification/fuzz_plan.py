@@ -88,6 +88,17 @@ class Batch:
         return self.index * self.cases
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attained:
+    """A case that uses every row of a bound; `fuzz.Tally` makes a witness of it when it reports."""
+
+    batch: Batch
+    index: int
+    """Of the case, in its family."""
+    tokens: int
+    """That the bound was told."""
+
+
 @dataclass(kw_only=True)
 class Use:
     """How far routings filled one bound."""
@@ -101,8 +112,8 @@ class Use:
     end: int = 0
     rows: int = 0
     """The fullest case: rows that it needs, and rows that the bound gives."""
-    fullest: Witness | None = None
-    """A routing that attains the bound: the first found."""
+    example: Attained | None = None
+    """A case that attains the bound: the first found."""
 
     @property
     def highest(self) -> float:
@@ -114,7 +125,7 @@ class Use:
         self.cases += other.cases
         self.refused += other.refused
         self.attained += other.attained
-        self.fullest = self.fullest or other.fullest
+        self.example = self.example or other.example
         if other.end * self.rows > self.end * other.rows or self.rows == 0:
             self.end, self.rows = other.end, other.rows
 

@@ -32,8 +32,9 @@ def ignore(cases: int) -> None:
 
 
 def run_round(form: Form, *bounds: str, number: int = 0, sizes: Sizes = SMALL, **options: Any) -> Tally:
-    runner = BatchRunner([parse_bound(bound) for bound in bounds], **options)
-    tally = Tally()
+    parsed = [parse_bound(bound) for bound in bounds]
+    runner = BatchRunner(parsed, **options)
+    tally = Tally(parsed)
     for batch in round_of_batches(0, number, form=form, sizes=sizes):
         tally.add(runner.run(batch))
     return tally
