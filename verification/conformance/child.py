@@ -13,13 +13,15 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
 
+_POLL_SECONDS = 0.01
 _TOLD_BYTES = 1 << 16
 """Bytes at the end of what a child printed that are looked at."""
 
@@ -31,8 +33,8 @@ class Child(Protocol):
     reader: int
     """Descriptor of its answers."""
 
-    def end(self) -> str:
-        """Kill it if it runs and return how it ended, with the end of what it printed."""
+    def end(self, *, patience: float = 0.0) -> str:
+        """Return how it ended, with the end of what it printed; kill it if it still runs after `patience` seconds."""
 
 
 @dataclass
@@ -45,8 +47,8 @@ class _Spawned:
     def __post_init__(self) -> None:
         self.pid = self.process.pid
 
-    def end(self) -> str:
-        killed = self.process.poll() is None
+    def end(self, *, patience: float = 0.0) -> str:
+        killed = not _comes_true(lambda: self.process.poll() is not None, patience)
         if killed:
             self.process.kill()
         code = self.process.wait()
@@ -60,14 +62,26 @@ class _Forked:
     reader: int
     printed: IO[bytes]
 
-    def end(self) -> str:
-        finished, status = os.waitpid(self.pid, os.WNOHANG)
-        killed = finished == 0
+    def end(self, *, patience: float = 0.0) -> str:
+        killed = not _comes_true(self._is_over, patience)
         if killed:
             os.kill(self.pid, signal.SIGKILL)
-            _, status = os.waitpid(self.pid, 0)
+        _, status = os.waitpid(self.pid, 0)
         os.close(self.reader)
         return _ending(os.waitstatus_to_exitcode(status), _last_printed(self.printed), killed=killed)
+
+    def _is_over(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _comes_true(condition: Callable[[], bool], patience: float) -> bool:
+    """Return whether it is true now or within some seconds."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
 
 
 def start(spec: str | Subject, numbers: Sequence[int], *, level: int, seed: int) -> Child:

@@ -25,6 +25,8 @@ LANES = 2
 _DEAL = 8
 """Neighbouring numbers that go to one lane."""
 _POLL_SECONDS = 0.2
+_PATIENCE_SECONDS = 5.0
+"""For a child that closed its end of the pipe: it is about to exit, perhaps writing a core."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +138,10 @@ class _Runner:
                         yield from self._hear(key.data, selector)
                     for lane in lanes:
                         if lane.child is not None and time.monotonic() > lane.deadline:
-                            yield from self._lost(lane, selector, f"no answer for {lane.limit:.3g} s; ")
+                            how = (
+                                f"no answer for {lane.limit:.3g} s; {self._close(lane, selector, patience=0)}"
+                            )
+                            yield from self._lost(lane, selector, how)
         finally:
             for lane in lanes:
                 if lane.child is not None:
@@ -156,14 +161,14 @@ class _Runner:
         assert lane.child is not None
         chunk = os.read(lane.child.reader, 1 << 16)
         if not chunk:
-            yield from self._lost(lane, selector, "")
+            yield from self._lost(lane, selector, self._close(lane, selector, patience=_PATIENCE_SECONDS))
             return
         *lines, lane.buffer = (lane.buffer + chunk).split(b"\n")
         for line in lines:
             message = json.loads(line)
             self._extend(lane, self.limits.case_seconds)
             if "end" in message:
-                self._close(lane, selector)
+                self._close(lane, selector, patience=_PATIENCE_SECONDS)
                 return
             if "begin" in message:
                 lane.current = message["begin"]
@@ -174,15 +179,14 @@ class _Runner:
             lane.current = None
             yield replace(report, before=tuple(lane.ran[:-1])) if report.faults else report
 
-    def _close(self, lane: _Lane, selector: selectors.BaseSelector) -> str:
+    def _close(self, lane: _Lane, selector: selectors.BaseSelector, *, patience: float) -> str:
         assert lane.child is not None
         child, lane.child = lane.child, None
         selector.unregister(child.reader)
-        return child.end()
+        return child.end(patience=patience)
 
-    def _lost(self, lane: _Lane, selector: selectors.BaseSelector, how: str) -> Iterator[CaseReport]:
+    def _lost(self, lane: _Lane, selector: selectors.BaseSelector, ending: str) -> Iterator[CaseReport]:
         """The child died or fell silent: report its case and go on behind it with a new one."""
-        ending = how + self._close(lane, selector)
         if lane.current is None:
             if not lane.ran:
                 raise SubjectUnavailable(f"the child ended before its first case: {ending}")
