@@ -147,8 +147,12 @@ class Sizing:
         return self.tokens * self.topk
 
 
-PLACEMENTS = ("packed", "align_up", "tile_index")
-"""How experts are placed: prefix sums of R(c_e); R(off_e + e*(A-1)); A * (off_e // A + e). off_e: unpadded offsets."""
+PLACEMENTS = ("packed", "align_up", "align_down", "tile_index")
+"""How experts are placed: prefix sums of R(c_e); off_e + e*(A-1) rounded up, or down, to the tile; A * (off_e // A + e).
+
+off_e: unpadded offsets. FlashInfer and TensorRT-LLM align up, FlashInfer pull request 3562 proposed to align down,
+quack counts tiles.
+"""
 
 VLLM_ENV_TOKENS = 163_840
 """Default of vLLM's VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE."""
@@ -327,6 +331,8 @@ def expert_starts(
             start = packed
         elif placement == "align_up":
             start = round_up(offset + expert * (tile - 1), tile)
+        elif placement == "align_down":
+            start = (offset + expert * (tile - 1)) // tile * tile
         else:
             start = tile * (offset // tile + expert)
         starts.append(start)

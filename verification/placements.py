@@ -26,6 +26,7 @@ def _limit(formula: str) -> Callable[[int, int, int], int]:
 LIMITS: dict[str, Callable[[int, int, int], int]] = {
     "packed": lambda routed, experts, tile: exact_any_rows(routed, experts, tile=tile),
     "align_up": _limit("flashinfer_cutlass"),
+    "align_down": lambda routed, experts, tile: (routed + (tile - 1) * experts) // tile * tile,
     "tile_index": _limit("quack"),
 }
 """For each placement the rows by which the last region ends, a function of (T, experts, tile)."""
@@ -55,6 +56,9 @@ def closed_form_starts(
     if placement == "align_up":
         wanted = offsets + experts * (tile - 1)
         return wanted + torch.remainder(-wanted, tile)
+    if placement == "align_down":
+        wanted = offsets + experts * (tile - 1)
+        return wanted - torch.remainder(wanted, tile)
     return tile * (torch.div(offsets, tile, rounding_mode="floor") + experts)
 
 

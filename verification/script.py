@@ -20,6 +20,9 @@ _STARTS = {
     "align_up": (
         "starts = round_up(counts.cumsum(0) - counts + torch.arange(num_experts) * (tile - 1), tile)\nends = starts + padded"
     ),
+    "align_down": (
+        "starts = (counts.cumsum(0) - counts + torch.arange(num_experts) * (tile - 1)) // tile * tile\nends = starts + padded"
+    ),
     "tile_index": (
         "starts = ((counts.cumsum(0) - counts) // tile + torch.arange(num_experts)) * tile\nends = starts + padded"
     ),

@@ -126,6 +126,7 @@ def last_ends(counts: NDArray[np.int64], *, tile: int) -> dict[str, int]:
     return {
         "packed": int((-(-counts // tile)).sum()) * tile,
         "align_up": round_up(before + last * (tile - 1), tile) + region,
+        "align_down": (before + last * (tile - 1)) // tile * tile + region,
         "tile_index": tile * (before // tile + last) + region,
     }
 

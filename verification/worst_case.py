@@ -5,6 +5,8 @@ the rows that must exist end at its own last region:
 
 - align_up: region e starts at R(off_e + e*(A-1)); with c rows on the last of E experts the end is
   R(T - c + (E-1)*(A-1)) + R(c). Any c = 1 mod A gives R(T + (A-1)*E), and no c gives more.
+- align_down: region e starts at A*((off_e + e*(A-1)) // A); the end is A*((T - c + (E-1)*(A-1)) // A) + R(c), largest
+  for c = 1: R(T + (E-1)*(A-1)).
 - tile_index: region e starts at A*(off_e // A + e); the end is A*((T-c) // A + E - 1) + R(c), largest for c = 1:
   A*(ceil(T/A) + E - 1).
 
@@ -69,6 +71,8 @@ def worst_end(
     before = total - last
     if placement == "align_up":
         start = round_up(before + (num_experts - 1) * (tile - 1), tile)
+    elif placement == "align_down":
+        start = (before + (num_experts - 1) * (tile - 1)) // tile * tile
     else:
         start = tile * (before // tile + num_experts - 1)
     return start + round_up(last, tile)

@@ -169,8 +169,16 @@ def test_starts_by_hand() -> None:
     counts = [3, 0, 130, 1]
     assert expert_starts(counts) == [0, 128, 128, 384, 512]
     assert expert_starts(counts, placement="align_up") == [0, 256, 384, 640, 768]
+    assert expert_starts(counts, placement="align_down") == [0, 128, 256, 512, 640]  # (3 + 127) // 128 = 1, ...
     assert expert_starts(counts, placement="tile_index") == [0, 128, 256, 512, 640]
     assert expert_starts([]) == [0]
+
+
+def test_align_down_of_the_counts_that_were_said_to_break_it() -> None:
+    """FlashInfer pull request 3562: [4, 4] and [1, 7] with rows aligned to 4."""
+    assert expert_starts([4, 4], placement="align_down", tile=4) == [0, 4, 8]
+    assert expert_starts([1, 7], placement="align_down", tile=4) == [0, 4, 12]
+    assert expert_starts([4, 4, 4], placement="align_down", tile=4) == [0, 4, 12, 16]
 
 
 def test_align_up_and_tile_index_are_the_published_closed_forms() -> None:
@@ -184,7 +192,7 @@ def test_align_up_and_tile_index_are_the_published_closed_forms() -> None:
 
 
 def test_an_unknown_placement_is_refused() -> None:
-    with pytest.raises(ValueError, match="one of packed, align_up, tile_index, got 'dense'"):
+    with pytest.raises(ValueError, match="one of packed, align_up, align_down, tile_index, got 'dense'"):
         expert_starts([1], placement="dense")
 
 

@@ -200,7 +200,7 @@ def test_large_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ({"formula": "proposed"}, "a formula or an expression, not both"),
         ({"expression": None, "formula": "mine"}, "formula must be one of proposed, .*, got 'mine'"),
         ({"ids": "all"}, "ids must be one of any, distinct, got 'all'"),
-        ({"placement": ["packed"]}, "placement must be one of packed, align_up, tile_index"),
+        ({"placement": ["packed"]}, "placement must be one of packed, align_up, align_down, tile_index"),
         ({"relation": "equal"}, "relation must be one of overrun, attained, slack, got 'equal'"),
         ({"topk_ids": [0]}, "topk_ids must be a list of 1 lists of 1 ids"),
         ({"topk_ids": [[0, 0]]}, "topk_ids must be a list of 1 lists of 1 ids"),
