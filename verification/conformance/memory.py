@@ -33,7 +33,7 @@ _MAP_PRIVATE_ANONYMOUS = 0x22
 _FRONT = 256
 """Least bytes of canary before the tensor."""
 WORD = 4
-"""Bytes of a canary word; tensors are whole words."""
+"""Bytes of a canary word. Tensors start on one; the bytes between an odd end and the next are canary too."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -113,28 +113,51 @@ class Guarded:
         """Return the tensor's own bytes, uint8 (size,)."""
         return self.mapping.bytes[self.first : self.first + self.size]
 
+    def paint(self) -> None:
+        """Write the canary around the tensor."""
+        before, rest, behind = self._around()
+        before.fill_(_signed(self.canary))
+        behind.fill_(_signed(self.canary))
+        if rest.numel():
+            rest.copy_(self._canary_bytes(rest))
+
     def changed(self) -> torch.Tensor:
         """Return whether a canary byte changed, as a bool tensor on the device."""
-        words, canary = self.mapping.bytes.view(torch.int32), _signed(self.canary)
-        first, end = self.first // WORD, (self.first + self.size) // WORD
-        return (words[:first] != canary).any() | (words[end:] != canary).any()
+        before, rest, behind = self._around()
+        canary = _signed(self.canary)
+        changed = (before != canary).any() | (behind != canary).any()
+        return changed | (rest != self._canary_bytes(rest)).any() if rest.numel() else changed
 
     def broken(self) -> int | None:
         """Return a changed canary byte as an offset from the tensor's start, or None.
 
         Negative: in the nearest word before the tensor; at or above `size`: in the nearest behind it.
         """
-        words, canary = self.mapping.bytes.view(torch.int32), _signed(self.canary)
-        first, end = self.first // WORD, (self.first + self.size) // WORD
-        before = (words[:first] != canary).nonzero()
-        if before.numel():
-            word = int(before[-1])
-            return word * WORD + _changed_bytes(words, word, self.canary)[-1] - self.first
-        behind = (words[end:] != canary).nonzero()
-        if not behind.numel():
+        before, rest, behind = self._around()
+        canary = _signed(self.canary)
+        found = (before != canary).nonzero()
+        if found.numel():
+            word = int(found[-1])
+            return word * WORD + _changed_bytes(before, word, self.canary)[-1] - self.first
+        found = (rest != self._canary_bytes(rest)).nonzero()
+        if found.numel():
+            return self.size + int(found[0])
+        found = (behind != canary).nonzero()
+        if not found.numel():
             return None
-        word = end + int(behind[0])
-        return word * WORD + _changed_bytes(words, word, self.canary)[0] - self.first
+        word = int(found[0])
+        return self.size + rest.numel() + word * WORD + _changed_bytes(behind, word, self.canary)[0]
+
+    def _around(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the canary: words before the tensor, bytes up to the next word, words behind."""
+        memory, end = self.mapping.bytes, self.first + self.size
+        words, next_word = memory.view(torch.int32), round_up(end, WORD)
+        return words[: self.first // WORD], memory[end:next_word], words[next_word // WORD :]
+
+    def _canary_bytes(self, rest: torch.Tensor) -> torch.Tensor:
+        """Return the last bytes of a canary word, as many as `rest` has."""
+        whole = list(self.canary.to_bytes(WORD, "little"))
+        return torch.tensor(whole[WORD - rest.numel() :], dtype=torch.uint8, device=rest.device)
 
 
 def _signed(word: int) -> int:
@@ -219,13 +242,8 @@ class MappingArena:
             offset: bytes, a power of two or 0: the address is this much off a multiple of twice the offset.
             edge: the end of the tensor that an inaccessible page adjoins.
             canary: word around the tensor, unsigned 32 bits.
-
-        Raises:
-            ValueError: a size that is not whole words: a fault of the harness.
         """
         size = prod(shape) * dtype.itemsize
-        if size % WORD:
-            raise ValueError(f"{name} must be whole words of {WORD} bytes, got {size} bytes")
         grid = max(alignment, 2 * offset, WORD)
         slack = round_up(slack, WORD)
         usable = round_up(size + slack + (lower + 2) * grid + _FRONT, self._page)
@@ -236,11 +254,9 @@ class MappingArena:
         else:
             end = base + usable - slack - size - lower * grid - offset
             first = end - end % grid + offset - base
-        memory, word = mapping.bytes, _signed(canary)
-        memory[:first].view(torch.int32).fill_(word)
-        memory[first + size :].view(torch.int32).fill_(word)
-        tensor = memory[first : first + size].view(dtype).view(tuple(shape))
+        tensor = mapping.bytes[first : first + size].view(dtype).view(tuple(shape))
         guarded = Guarded(name, tensor, mapping, first, size, canary)
+        guarded.paint()
         self._live.append(guarded)
         return guarded
 

@@ -130,9 +130,20 @@ def test_decoys_lie_around_the_tensor() -> None:
     assert guarded.broken() is None
 
 
-def test_sizes_that_are_not_whole_words_are_a_fault_of_the_harness() -> None:
-    with pytest.raises(ValueError, match="a must be whole words of 4 bytes, got 6 bytes"):
-        HostArena().tensor("a", (6,), torch.uint8, alignment=16)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 650])
+def test_the_bytes_behind_an_odd_size_are_watched(size: int) -> None:
+    guarded = HostArena().tensor("a", (size,), torch.uint8, alignment=16, canary=0x04030201)
+    guarded.tensor.fill_(9)
+    assert guarded.broken() is None
+    assert not bool(guarded.changed())
+    for distance in range(9):
+        address = guarded.mapping.start + guarded.first + size + distance
+        if address >= guarded.mapping.start + guarded.mapping.usable:
+            break
+        poke(address)
+        assert guarded.broken() == size + distance
+        assert bool(guarded.changed())
+        poke(address)
 
 
 def test_the_alignment_may_be_a_page() -> None:

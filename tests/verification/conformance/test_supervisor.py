@@ -220,13 +220,13 @@ def test_a_file_that_cannot_be_loaded_there(named: Callable[[str], str]) -> None
 
 def test_a_file_whose_import_hangs(named: Callable[[str], str]) -> None:
     spec = named("import time\ntime.sleep(60)\n")
-    with pytest.raises(SubjectUnavailable, match="no answer for 0.3 s"):
+    with pytest.raises(SubjectUnavailable, match=r"no answer for 0\.3 s"):
         run(spec, [0], limits=Limits(load_seconds=0.3))
 
 
 def test_a_cuda_object_cannot_be_forked() -> None:
     subject = Subject("gpu", "cuda", shuffle_rows=lambda input, map: input)
-    with pytest.raises(SubjectUnavailable, match="must be given as FILE.py"):
+    with pytest.raises(SubjectUnavailable, match=r"must be given as FILE\.py"):
         run(subject, [0])
 
 
