@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
@@ -148,12 +149,18 @@ def _fuzz_sizes(settings: Settings) -> Sizes:
     return Sizes(experts=experts, topk=settings.topk, tile=settings.tile)
 
 
+_WORKERS = min(2, len(os.sched_getaffinity(0)))
+"""Threads of the fuzz; more than two gain little, and the proofs run beside it."""
+
+
 def _fuzz_jobs(settings: Settings, bound: Bound) -> list[Job]:
     sizes, level, seed = _fuzz_sizes(settings), settings.level, settings.seed
 
     def job(name: str, form: Form, claims: Sequence[str], fuzz: Fuzz) -> Job:
         def work(advance: Advance) -> Iterator[Row]:
-            for claim_id, outcome in fuzz(level, seed, [bound], advance, lambda: False, sizes=sizes):
+            for claim_id, outcome in fuzz(
+                level, seed, [bound], advance, lambda: False, sizes=sizes, workers=_WORKERS
+            ):
                 yield Row(claim_id=claim_id, method=Method.FUZZ, outcome=outcome)
 
         planned = sum(batch.cases for batch in batches(seed, level, form=form, sizes=sizes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -64,6 +65,18 @@ def test_exceptions_never_look_like_a_refuted_claim(
     monkeypatch.setattr(main.group, "main", fail)
     assert main.run([]) == code
     assert text in capsys.readouterr().err
+
+
+def test_sigterm_ends_a_run_like_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main.group, "main", lambda **unused: signal.raise_signal(signal.SIGTERM))
+    previous = signal.getsignal(signal.SIGTERM)
+    try:
+        assert main.run([]) == 3
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert "interrupted" in capsys.readouterr().err
 
 
 def test_help_of_the_group_needs_no_torch() -> None:

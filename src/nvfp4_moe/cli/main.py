@@ -6,10 +6,13 @@ traceback); 3 a required claim is undecided or could not be run.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from types import FrameType
 
 import click
 
@@ -55,6 +58,7 @@ def group() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; nothing escapes as an exception."""
+    _terminate_like_ctrl_c()
     try:
         code = group.main(
             args=None if arguments is None else list(arguments), prog_name="nvfp4-moe", standalone_mode=False
@@ -76,6 +80,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
         traceback.print_exc()
         print("nvfp4-moe: internal error, please report it with the lines above", file=sys.stderr)
         return EXIT_UNDECIDED
+
+
+def _terminate_like_ctrl_c() -> None:
+    """Let SIGTERM end a run as Ctrl-C does: cleanly, with what was finished."""
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with contextlib.suppress(ValueError):  # outside the main thread handlers belong to somebody else
+        signal.signal(signal.SIGTERM, interrupt)
 
 
 def main() -> None:
