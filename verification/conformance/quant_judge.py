@@ -105,6 +105,7 @@ def judge(outputs: Outputs, runs: list[QuantRun], excused: list[Mask] | None) ->
             outputs.packed,
             outputs.owned,
             ~outputs.owned if in_place else none,
+            outputs.owned,
         ),
         _Buffer(
             "output_scale",
@@ -113,6 +114,7 @@ def judge(outputs: Outputs, runs: list[QuantRun], excused: list[Mask] | None) ->
             outputs.scales,
             outputs.promised_scales,
             outputs.nobodys_scales if in_place else none,
+            outputs.kinds == int(Kind.VALID),
         ),
     )
     for which, buffer in enumerate(buffers):
@@ -130,6 +132,15 @@ class _Buffer:
     true: torch.Tensor
     judged: torch.Tensor
     nobodys: torch.Tensor
+    worse: torch.Tensor
+    """Judged bytes that carry values: a wrong one is told rather than a wrong padding byte."""
+
+    def first(
+        self, subject: torch.Tensor, true: torch.Tensor, judged: torch.Tensor
+    ) -> tuple[int, int] | None:
+        """Return the first difference of the worst class and how many of that class there are."""
+        found = first_difference(subject, true, judged & self.worse)
+        return found or first_difference(subject, true, judged)
 
 
 def _judge_buffer(outputs: Outputs, buffer: _Buffer, excused: list[torch.Tensor]) -> Iterator[Fault]:
@@ -139,17 +150,17 @@ def _judge_buffer(outputs: Outputs, buffer: _Buffer, excused: list[torch.Tensor]
     true = buffer.true
     runs = list(zip(buffer.written, buffer.fills, strict=True))
     unwritten = torch.stack([run == fill for run, fill in runs]).all(0)
-    found = first_difference(unwritten, torch.zeros_like(unwritten), buffer.judged)
+    found = buffer.first(unwritten, torch.zeros_like(unwritten), buffer.judged)
     if found:
         yield fault("coverage", 0, found, "never written")
     counted = buffer.judged & ~unwritten
     for run, now in enumerate(buffer.written):
-        moved = first_difference(now, buffer.written[0], counted)
+        moved = buffer.first(now, buffer.written[0], counted)
         if moved:
             yield fault("poison", run, moved, "depends on bytes that must not matter")
             break
     for run, now in enumerate(buffer.written):
-        found = first_difference(now, true, counted & ~excused[run] if excused else counted)
+        found = buffer.first(now, true, counted & ~excused[run] if excused else counted)
         if found:
             yield fault("golden", run, found, "wrong")
             break

@@ -137,6 +137,14 @@ def test_faults_after_the_right_work(
     assert found == {check: finding}
 
 
+def test_a_wrong_value_is_told_rather_than_the_padding_before_it(planted: Planted, checks: Checks) -> None:
+    def both(output: Tensor, scales: Tensor, *others: Tensor) -> None:
+        a_dirty_k_padding(output, scales)
+        scale_bytes(scales)[16] ^= 1
+
+    assert checks(planted(QUANT, then(both)), CASE) == {"golden": "bytes"}
+
+
 # --- bytes that are not written ----------------------------------------------------------------------------
 
 
