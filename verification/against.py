@@ -22,7 +22,7 @@ from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailab
 from nvfp4_moe.verification.result import Finding, Method
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.subject_outputs import Answer, ComparedCase, hear_answer
-from nvfp4_moe.verification.task_child import Card, ChildEnded, TaskChild
+from nvfp4_moe.verification.task_child import LOAD_SECONDS, Card, ChildEnded, TaskChild
 
 CASE_SECONDS = 30.0
 
@@ -158,6 +158,7 @@ class _Side:
         self._cases: Sequence[ComparedCase] = ()
         self._next = 0
         self._crashes: Counter[str] = Counter()
+        self._seconds = LOAD_SECONDS  # of the first case: kernels may be built at the first call
 
     def card(self) -> Card:
         assert self._child is not None
@@ -179,7 +180,8 @@ class _Side:
                 self._child = TaskChild(self._spec, "outputs")
                 self._send()
             self._next += 1
-            return hear_answer(self._child, seconds=CASE_SECONDS)
+            seconds, self._seconds = self._seconds, CASE_SECONDS
+            return hear_answer(self._child, seconds=seconds)
         except ChildEnded as ended:
             self.close()
             self._crashes[prefix] += 1

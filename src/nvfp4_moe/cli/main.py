@@ -24,6 +24,7 @@ COMMANDS = {
     "verify": "Prove, exhaust and fuzz the padding bound; hold implementations to the golden model.",
     "bound": "Every sizing formula for one configuration, with the worst routing.",
     "replay": "Run a saved counterexample again, or report on a router trace.",
+    "describe": "Measure what a subject promises and print it as code.",
     "cases": "Write golden vectors (.npz with a manifest of hashes) for tests in another language.",
 }
 
