@@ -129,14 +129,17 @@ def _routing(
 def _kernel_subject(name: str) -> Subject:
     import importlib
 
-    try:
-        module = importlib.import_module(f"nvfp4_moe.cuda.{name}_ops")
-    except Exception as error:
-        raise SubjectUnavailable(f"{name}: {type(error).__name__}: {error}") from error
     if name == "cuda" and not torch.cuda.is_available():
         raise SubjectUnavailable("cuda: no CUDA device is present")
+    try:
+        module = importlib.import_module(f"nvfp4_moe.cuda.{name}_ops")
+        build = importlib.import_module("nvfp4_moe.cuda.build")
+        # Built here, where it has time and an error is told as such, not inside the first case of a child.
+        build.host_library() if name == "host" else build.cuda_library()
+    except Exception as error:
+        raise SubjectUnavailable(f"{name}: {type(error).__name__}: {error}") from error
     contract = Contract(
-        arithmetic="ieee" if name == "host" else "hardware", id_dtypes=("int32", "int64"), strided="refused"
+        arithmetic="ieee" if name == "host" else "hardware", id_dtypes=("int32", "int64"), strided="honoured"
     )
     found = {op: getattr(module, op) for op in OPERATIONS if callable(getattr(module, op, None))}
     return Subject(name, "cpu" if name == "host" else "cuda", contract, **found)

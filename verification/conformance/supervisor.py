@@ -35,6 +35,8 @@ class Limits:
 
     case_seconds: float = 30.0
     """Of one case: a hundred times what the slowest takes."""
+    first_case_seconds: float = 180.0
+    """Of the first case of a group in a child: kernels are often compiled when they are first called."""
     load_seconds: float = 600.0
     """Of loading a subject: it may build kernels."""
     crashes: int = 4
@@ -166,18 +168,26 @@ class _Runner:
         *lines, lane.buffer = (lane.buffer + chunk).split(b"\n")
         for line in lines:
             message = json.loads(line)
-            self._extend(lane, self.limits.case_seconds)
             if "end" in message:
                 self._close(lane, selector, patience=_PATIENCE_SECONDS)
                 return
             if "begin" in message:
                 lane.current = message["begin"]
                 lane.ran.append(message["begin"])
+                self._extend(lane, self._limit_of(lane))
                 continue
+            self._extend(lane, self.limits.case_seconds)
             report = _report(message)
             lane.left.remove(report.number)
             lane.current = None
             yield replace(report, before=tuple(lane.ran[:-1])) if report.faults else report
+
+    def _limit_of(self, lane: _Lane) -> float:
+        """Return what the case that was just begun may take."""
+        *before, number = lane.ran
+        group = self.group_of(number)
+        warm = any(self.group_of(earlier) == group for earlier in before)
+        return self.limits.case_seconds if warm else max(self.limits.case_seconds, self.limits.first_case_seconds)
 
     def _close(self, lane: _Lane, selector: selectors.BaseSelector, *, patience: float) -> str:
         assert lane.child is not None

@@ -20,7 +20,7 @@ from nvfp4_moe.verification.result import Finding, Verdict
 from nvfp4_moe.verification.rows import Row
 
 RIGHT = reference_subject().operations
-QUICK = Limits(case_seconds=5, crashes=2)
+QUICK = Limits(case_seconds=5, first_case_seconds=5, crashes=2)
 
 
 def rows_of(subject: Subject, **options: Any) -> dict[str, Row]:

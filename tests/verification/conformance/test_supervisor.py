@@ -25,7 +25,7 @@ from nvfp4_moe.verification.conformance.supervisor import (
 )
 
 RIGHT = reference_subject().operations
-QUICK = Limits(case_seconds=0.5, load_seconds=60, crashes=2)
+QUICK = Limits(case_seconds=0.5, first_case_seconds=0.5, load_seconds=60, crashes=2)
 MARKED = 33
 """Rows of the map of the case that a planted subject dies in."""
 
@@ -72,7 +72,7 @@ def leave_at_once() -> None:
 
 
 def sleep() -> None:
-    time.sleep(30)
+    time.sleep(3600)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +211,48 @@ def test_a_file_runs_in_a_fresh_process(named: Callable[[str], str]) -> None:
     assert not second.faults
     assert "exit code 5" in third.faults[0]["text"]
     assert "the last words" in third.faults[0]["text"]
+
+
+HOSTILE = """
+import torch
+torch.set_default_dtype(torch.float64)
+torch.set_flush_denormal(True)
+torch.set_num_threads(3)
+
+def shuffle_rows(input, map):
+    assert torch.get_default_dtype() == torch.float64
+    return input[map.long()]
+
+from nvfp4_moe.verification.conformance.own import reference_subject
+from nvfp4_moe.verification.conformance.subject import Subject
+right = reference_subject()
+SUBJECT = Subject(
+    "hostile", "cpu", right.contract, shuffle_rows=shuffle_rows,
+    silu_and_mul_scaled_fp4_experts_quant=right.operations["silu_and_mul_scaled_fp4_experts_quant"],
+)
+"""
+
+
+def test_settings_that_an_import_leaves_do_not_change_the_judgement(named: Callable[[str], str]) -> None:
+    """The golden model behind them is right: a red one would be the harness's own fault."""
+    reports = run(named(HOSTILE), [*range(0, 900, 60), -1 + 900], limits=Limits())
+    assert len(reports) == 16
+    assert not any(report.faults or report.refused for report in reports)
+
+
+def test_memory_that_is_kept_and_read_later_is_a_crash() -> None:
+    kept: list[Tensor] = []
+
+    def shuffle_rows(input: Tensor, map: Tensor) -> Tensor:
+        if kept:
+            kept[0].clone()
+        elif input.numel() > 1000:
+            kept.append(input)
+        return RIGHT["shuffle_rows"](input, map)  # type: ignore[no-any-return]
+
+    reports = run(Subject("keeps", "cpu", shuffle_rows=shuffle_rows), [0, 4], lanes=1)
+    assert not reports[0].faults
+    assert "SIGSEGV" in reports[1].faults[0]["text"]
 
 
 def test_a_file_that_cannot_be_loaded_there(named: Callable[[str], str]) -> None:
