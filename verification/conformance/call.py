@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 
@@ -54,6 +54,26 @@ _FRAMES = 4
 """Innermost frames of a subject's traceback that are kept."""
 
 
+@dataclass
+class TorchDefaults:
+    """Settings of torch that a subject's import may change; they hold in its calls and nowhere else."""
+
+    dtype: torch.dtype = torch.float32
+    device: str = "cpu"
+
+    @classmethod
+    def now(cls) -> TorchDefaults:
+        return cls(torch.get_default_dtype(), str(torch.get_default_device()))
+
+    def set(self) -> None:
+        if self != TorchDefaults.now():
+            torch.set_default_dtype(self.dtype)
+            torch.set_default_device(self.device)
+
+
+HARNESS_DEFAULTS = TorchDefaults()
+
+
 class Refused(Exception):
     """The subject refused the case."""
 
@@ -82,6 +102,8 @@ class Call:
     """Bytes by which pointers are moved off twice that alignment."""
     offset_all: bool = True
     """Also those whose declared alignment forbids it."""
+    defaults: ClassVar[TorchDefaults] = HARNESS_DEFAULTS
+    """What the subject's import left; set once by the child."""
     faults: list[Fault] = field(default_factory=list)
     _given: list[Guarded] = field(default_factory=list)
     _taken: dict[str, Guarded] = field(default_factory=dict)
@@ -129,12 +151,15 @@ class Call:
         """
         before = [guarded.bytes().clone() for guarded in self._given]
         try:
+            self.defaults.set()
             returned = self.subject.operations[operation](*arguments, **keywords)
         except REFUSALS as error:
             self.arena.synchronize()  # an error that a device fault caused is that fault, not a refusal
             raise Refused(f"{type(error).__name__}: {error}") from error
         except Exception as error:
             raise SubjectRaised("".join(traceback.format_exception(error, limit=-_FRAMES))) from error
+        finally:
+            HARNESS_DEFAULTS.set()
         self.arena.synchronize()
         self.faults += _memory_faults(self.arena)
         self.faults += self._changed_inputs(before)

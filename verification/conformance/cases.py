@@ -1,8 +1,8 @@
 """Conformance cases: shapes, routings and values, directed before random, each a function of (seed, group, index).
 
 A case is small data; tensors are made from it where it runs. `quant_cases` gives those of the two quantizers,
-`routing_cases` those of the routing metadata. Level 1 keeps about 40 M elements a subject; higher levels repeat the
-groups with further indices.
+`routing_cases` those of the routing metadata. Level 1 keeps below 40 M elements an operation; level 2 adds row counts one
+by one at several widths, tiles and near misses, and many experts at a model's width.
 """
 
 from __future__ import annotations

@@ -10,13 +10,15 @@ slack faults at once (SIGSEGV on the CPU, an illegal address on the GPU; the sub
 an access before its start does. Anything that lands in the canary is found by `Guarded.broken`. Between the runs the
 pages are closed: a subject that keeps a pointer and uses it after its call faults too (on the CPU).
 
-Mappings are kept and reused: making pages costs more than the subject's own work on small cases.
+Mappings are kept and reused, the one that rested longest first: making pages costs more than the subject's own work
+on small cases. Their sizes go in steps of at most a quarter, so that few are needed.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -30,6 +32,8 @@ from nvfp4_moe.reference.padding import round_up
 PAGE = mmap.PAGESIZE
 _PROT_NONE, _PROT_READ_WRITE = 0, 3
 _MAP_PRIVATE_ANONYMOUS = 0x22
+_RESTING = 3
+"""Mappings of a size that stay closed: a pointer into one faults for a while after its call."""
 _FRONT = 256
 """Least bytes of canary before the tensor."""
 WORD = 4
@@ -207,7 +211,7 @@ class MappingArena:
 
     def __init__(self, page: int) -> None:
         self._page = page
-        self._free: dict[int, list[Mapping]] = {}
+        self._free: dict[int, deque[Mapping]] = {}
         self._live: list[Guarded] = []
 
     def make_mapping(self, usable: int) -> Mapping:
@@ -246,8 +250,8 @@ class MappingArena:
         size = prod(shape) * dtype.itemsize
         grid = max(alignment, 2 * offset, WORD)
         slack = round_up(slack, WORD)
-        usable = round_up(size + slack + (lower + 2) * grid + _FRONT, self._page)
-        mapping = self._take(usable)
+        mapping = self._take(self._step(size + slack + (lower + 2) * grid + _FRONT))
+        usable = mapping.usable
         base = mapping.start
         if edge is Edge.FRONT:
             first = -base % grid + offset
@@ -274,16 +278,21 @@ class MappingArena:
         """Take every tensor back; the caller must use none of them any more."""
         for guarded in self._live:
             guarded.mapping.close()
-            self._free.setdefault(guarded.mapping.usable, []).append(guarded.mapping)
+            self._free.setdefault(guarded.mapping.usable, deque()).append(guarded.mapping)
         self._live.clear()
 
     def _take(self, usable: int) -> Mapping:
-        free = self._free.get(usable)
-        if not free:
+        free = self._free.get(usable, ())
+        if len(free) <= _RESTING:
             return self.make_mapping(usable)
-        mapping = free.pop()
+        mapping = self._free[usable].popleft()
         mapping.open()
         return mapping
+
+    def _step(self, size: int) -> int:
+        """Return the mapping size for `size` bytes: whole pages, four steps for each doubling."""
+        quarter = (1 << size.bit_length() - 1) // 4
+        return round_up(size, max(quarter, self._page))
 
 
 class HostArena(MappingArena):

@@ -6,6 +6,7 @@ shows that nothing wrote to them in between.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -74,10 +75,23 @@ _SPREAD = ("windowed", "ties", "scales", "scale_ties", "distinct", "one_hot")
 
 
 def _spread_gate(gate: torch.Tensor) -> torch.Tensor:
-    """Move every other finite gate value up by 2^5, into the range where SiLU bends; exact in both types."""
-    moved = gate.clone()
-    moved[:, 1::2] = torch.where(gate[:, 1::2].abs() < 1024, gate[:, 1::2] * 32, gate[:, 1::2])
-    return moved
+    """Multiply every other normal gate value below 2^10 by 2^5, into the range where SiLU bends.
+
+    Done on the patterns: a subject may have left the processor flushing subnormals.
+    """
+    info = torch.finfo(gate.dtype)
+    mantissa = round(-math.log2(info.eps))
+    bias = 1 - round(math.log2(info.tiny))
+    patterns = gate.contiguous().view(torch.int16).clone()
+    exponent = (patterns >> mantissa) & ((1 << (15 - mantissa)) - 1)
+    moves = (exponent > 0) & (exponent < bias + _SPREAD_BELOW)
+    moves[:, 0::2] = False
+    patterns += moves.to(torch.int16) * (_SPREAD_BY << mantissa)
+    return patterns.view(gate.dtype)
+
+
+_SPREAD_BELOW, _SPREAD_BY = 10, 5
+"""Exponents."""
 
 
 def true_outputs(

@@ -16,7 +16,13 @@ from typing import Any, TextIO
 
 import torch
 
-from nvfp4_moe.verification.conformance.call import Refused, SubjectRaised
+from nvfp4_moe.verification.conformance.call import (
+    HARNESS_DEFAULTS,
+    Call,
+    Refused,
+    SubjectRaised,
+    TorchDefaults,
+)
 from nvfp4_moe.verification.conformance.memory import Arena, DeviceFault, HostArena
 from nvfp4_moe.verification.conformance.plan import Case, Plan, may_refuse, run_case
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable, load_subject
@@ -37,6 +43,8 @@ def arena_for(device: str) -> Arena:
 def serve(subject: Subject, *, level: int, seed: int, numbers: Iterable[int] | None, out: TextIO) -> None:
     """Run the cases with the given numbers (None: all) and write a line before and after each."""
     torch.set_num_threads(1)  # cases are small, and several children share the cores
+    Call.defaults = TorchDefaults.now()
+    HARNESS_DEFAULTS.set()
     try:
         plan = Plan.of(subject, level=level, seed=seed)
         cases = plan.cases

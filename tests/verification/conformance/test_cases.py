@@ -28,7 +28,7 @@ from nvfp4_moe.verification.conformance.plan import PREFIXES, Plan, case_from_js
 from nvfp4_moe.verification.conformance.quant_data import form_of, make_inputs
 from nvfp4_moe.verification.conformance.routing_check import make_topk_ids
 from nvfp4_moe.verification.conformance.subject import Subject
-from nvfp4_moe.verification.conformance.values import GLOBAL_SCALES, VALUES
+from nvfp4_moe.verification.conformance.values import GLOBAL_SCALES, VALUES, make_values
 
 QUANT, FUSED = "scaled_fp4_experts_quant", "silu_and_mul_scaled_fp4_experts_quant"
 DTYPES = ("bf16", "f16")
@@ -203,3 +203,17 @@ def test_each_law_is_tried_on_several_calls() -> None:
     assert {(case.law, case.base.k) for case in laws} == {
         (law, base.k) for law in LAWS for base in law_bases(QUANT, seed=0)
     }
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gates_are_spread_by_powers_of_two(dtype: str) -> None:
+    case = next(c for c in CASES[FUSED] if c.values == "windowed" and c.dtype == dtype and c.elements > 500)
+    rows = make_values(case.values, seed=case.seed, index=case.index, rows=sum(case.tokens_per_expert),
+                       columns=2 * case.k, dtype=dtype)  # fmt: skip
+    made = make_inputs(case).rows
+    assert torch.equal(made[:, case.k :], rows[:, case.k :])
+    before, after = rows[:, : case.k].double(), made[:, : case.k].double()
+    assert torch.equal(after[:, 0::2], before[:, 0::2])
+    assert torch.equal(
+        after[:, 1::2], torch.where(before[:, 1::2].abs() < 1024, before[:, 1::2] * 32, before[:, 1::2])
+    )

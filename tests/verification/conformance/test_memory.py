@@ -106,20 +106,37 @@ def test_memory_that_was_taken_back_faults_until_it_is_used_again() -> None:
 
     guarded = make()
     start = guarded.mapping.start + guarded.first
+    for _ in range(3):
+        arena.reset()
+        assert ending(lambda: ctypes.string_at(start, 1)) == -signal.SIGSEGV
+        assert make().mapping is not guarded.mapping
     arena.reset()
-    assert ending(lambda: ctypes.string_at(start, 1)) == -signal.SIGSEGV
     assert make().mapping is guarded.mapping
     assert ending(lambda: ctypes.string_at(start, 1)) == 0
 
 
 def test_mappings_are_reused_and_live_ones_are_not() -> None:
     arena = HostArena()
-    first = arena.tensor("a", (16,), torch.int32, alignment=16)
-    second = arena.tensor("b", (16,), torch.int32, alignment=16)
-    assert first.mapping is not second.mapping
-    arena.reset()
-    again = {id(arena.tensor("c", (16,), torch.int32, alignment=16).mapping) for _ in range(2)}
-    assert again == {id(first.mapping), id(second.mapping)}
+    seen = set()
+    for _ in range(20):
+        live = [arena.tensor(name, (16,), torch.int32, alignment=16).mapping for name in "abc"]
+        assert len({id(mapping) for mapping in live}) == 3
+        seen |= {mapping.start for mapping in live}
+        arena.reset()
+    assert len(seen) == 6
+
+
+def test_sizes_go_in_steps() -> None:
+    arena = HostArena()
+    usable = [
+        arena.tensor("a", (size,), torch.uint8, alignment=16).mapping.usable for size in range(1, 10**6, 997)
+    ]
+    assert usable == sorted(usable)
+    assert len(set(usable)) < 45
+    assert all(given >= size for given, size in zip(usable, range(1, 10**6, 997), strict=True))
+    assert all(
+        given <= 1.25 * size + 2 * PAGE for given, size in zip(usable, range(1, 10**6, 997), strict=True)
+    )
 
 
 def test_decoys_lie_around_the_tensor() -> None:
