@@ -25,7 +25,8 @@ using tvm::ffi::TensorView;
 
 constexpr int64_t kAny = -1;
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
-constexpr int64_t kLargestK = int64_t{1} << 30;
+constexpr int64_t kLongestStep = 1 << 16;
+constexpr int64_t kLargestK = int64_t{1} << 27;  // so that every grid dimension and column index fits
 
 constexpr DLDataType kUint8{kDLUInt, 8, 1};
 constexpr DLDataType kInt8{kDLInt, 8, 1};
@@ -160,7 +161,7 @@ inline int64_t row_stride(const char* name, const TensorView& tensor) {
 inline int32_t checked_k(int64_t columns, bool fused) {
   const int64_t k = fused ? columns / 2 : columns;
   if ((fused && columns % 2 != 0) || k < kBlockSize || k % kBlockSize != 0 || k > kLargestK) {
-    value_error(Text() << "K must be a multiple of 16 in [16, 2^30]"
+    value_error(Text() << "K must be a multiple of 16 in [16, 2^27]"
                               << (fused ? " (input is gate and up, 2K columns)" : "") << ", got " << columns
                               << " input columns");
   }
@@ -247,11 +248,11 @@ RoutingArguments<Id> routing_arguments(const TensorView& topk_ids, const TensorV
   require_shape("topk_ids", topk_ids, {kAny, kAny});
   require_contiguous("topk_ids", topk_ids);
   require_range("topk", topk_ids.size(1), 1, kInt32Max);
-  require_range("num_experts", num_experts, 1, kInt32Max / kTileRows);
+  require_range("num_experts", num_experts, 1, kInt32Max / kTileRows / 2);
   require_range("n", n, 1, kInt32Max / 2);
   require_range("k", k, 1, kInt32Max);
-  // The last padded offset, at most slots + 127 * E, must fit int32.
-  require_range("tokens times topk", topk_ids.numel(), 0, kInt32Max - (kTileRows - 1) * num_experts);
+  // The last padded offset, at most slots + 127 * E, must fit int32, and so must a loop's step past the last slot.
+  require_range("tokens times topk", topk_ids.numel(), 0, kInt32Max - kLongestStep - (kTileRows - 1) * num_experts);
   require_dense("expert_offsets", expert_offsets, device, kInt32, {num_experts + 1});
   require_dense("problem_sizes1", problem_sizes1, device, kInt32, {num_experts, 3});
   require_dense("problem_sizes2", problem_sizes2, device, kInt32, {num_experts, 3});
@@ -268,7 +269,7 @@ RoutingArguments<Id> routing_arguments(const TensorView& topk_ids, const TensorV
   call.problem_sizes2 = data<int32_t>(problem_sizes2);
   call.input_permutation = data<int32_t>(input_permutation);
   call.output_permutation = data<int32_t>(output_permutation);
-  call.slots = topk_ids.numel();
+  call.slots = static_cast<int32_t>(topk_ids.numel());
   call.topk = static_cast<int32_t>(topk_ids.size(1));
   call.experts = static_cast<int32_t>(num_experts);
   call.n = static_cast<int32_t>(n);

@@ -15,8 +15,19 @@
 
 namespace nvfp4_moe::device {
 
-// 16 bytes that are read once: past L1, and first to leave L2.
-__device__ __forceinline__ uint4 load_once(const void* from) { return __ldcs(static_cast<const uint4*>(from)); }
+// Copies `bytes` (0 or 16) from global to shared memory in the background, and fills up to 16 with zeros. Nothing is read
+// for 0 bytes, wherever `global` points.
+__device__ __forceinline__ void copy_async(uint32_t shared, const void* global, int32_t bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
+}
+
+__device__ __forceinline__ void copies_issued() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+// Waits until all but the last kPending groups of this thread have arrived.
+template <int kPending>
+__device__ __forceinline__ void wait_for_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
 
 __device__ __forceinline__ void store_once(void* to, uint2 value) { __stcs(static_cast<uint2*>(to), value); }
 
@@ -98,8 +109,9 @@ __device__ __forceinline__ uint32_t encode_e2m1_x8(const float (&v)[8]) {
 }
 #endif
 
-// Finds how many of the ascending `values` are <= `wanted`; all 32 lanes of a warp ask the same and get the same.
-__device__ __forceinline__ int32_t count_not_above(const int32_t* values, int32_t count, int64_t wanted) {
+// How many of the ascending `values` are <= `wanted`; all 32 lanes of a warp ask the same and get the same. In steps of
+// 32 probes: two or three dependent reads, cheap in shared memory.
+__device__ __forceinline__ int32_t count_not_above(const int32_t* values, int32_t count, int32_t wanted) {
   const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
   int32_t first = 0;
   for (;;) {
@@ -111,6 +123,25 @@ __device__ __forceinline__ int32_t count_not_above(const int32_t* values, int32_
     first += (found - 1) * step;
     count = min(step, count - (found - 1) * step);
   }
+}
+
+// The same by reading everything, many reads at a time: one round trip to global memory for each kBatch * 32 values.
+__device__ __forceinline__ int32_t count_not_above_at_once(const int32_t* values, int32_t count, int32_t wanted) {
+  constexpr int kBatch = 12;
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  int32_t found = 0;
+#pragma unroll 1
+  for (int32_t first = 0; first < count; first += kBatch * 32) {
+    bool below[kBatch];
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) {
+      const int32_t at = first + i * 32 + lane;
+      below[i] = at < count && __ldg(values + at) <= wanted;
+    }
+#pragma unroll
+    for (int i = 0; i < kBatch; ++i) found += __popc(__ballot_sync(0xFFFFFFFFu, below[i]));
+  }
+  return found;
 }
 
 }  // namespace nvfp4_moe::device

@@ -153,7 +153,7 @@ bool routing_case(CaseFile& file) {
     call.problem_sizes2 = out[3].as<int32_t>();
     call.input_permutation = out[4].as<int32_t>();
     call.output_permutation = out[5].as<int32_t>();
-    call.slots = ids.size / 4;
+    call.slots = static_cast<int32_t>(ids.size / 4);
     call.k = static_cast<int32_t>(n[3]);
     call.experts = static_cast<int32_t>(n[4]);
     call.topk = static_cast<int32_t>(n[8]);

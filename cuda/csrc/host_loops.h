@@ -115,7 +115,7 @@ void route(const RoutingArguments<Id>& call, int64_t workers, const Writer& writ
     for (int64_t worker = first; worker < last; ++worker) {
       int32_t* mine = seen.data() + worker * call.experts;
       const Segment segment = segment_of(worker, workers, call.slots);
-      for (int64_t slot = segment.first; slot < segment.last; ++slot) {
+      for (int32_t slot = segment.first; slot < segment.last; ++slot) {
         const int32_t expert = expert_of_slot(call, slot);
         if (expert != kNoExpert) ++mine[expert];
       }
@@ -138,7 +138,7 @@ void route(const RoutingArguments<Id>& call, int64_t workers, const Writer& writ
     for (int64_t worker = first; worker < last; ++worker) {
       int32_t* next = seen.data() + worker * call.experts;
       const Segment segment = segment_of(worker, workers, call.slots);
-      for (int64_t slot = segment.first; slot < segment.last; ++slot) {
+      for (int32_t slot = segment.first; slot < segment.last; ++slot) {
         const int32_t expert = expert_of_slot(call, slot);
         if (expert == kNoExpert) {
           skip_slot(call, slot, offset, write);
@@ -148,7 +148,7 @@ void route(const RoutingArguments<Id>& call, int64_t workers, const Writer& writ
       }
     }
   });
-  for (int64_t position = offset; position < call.slots; ++position) clear_tail(call, position, write);
+  for (int32_t position = offset; position < call.slots; ++position) clear_tail(call, position, write);
 }
 
 // --- rows and swizzle ----------------------------------------------------------------------------------------------

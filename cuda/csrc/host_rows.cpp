@@ -6,7 +6,7 @@ namespace {
 
 template <class Id>
 void check_ids(const RoutingArguments<Id>& call) {
-  for (int64_t slot = 0; slot < call.slots; ++slot) {
+  for (int32_t slot = 0; slot < call.slots; ++slot) {
     const Id id = call.topk_ids[slot];
     if (id < -1 || id >= static_cast<Id>(call.experts)) {
       binding::value_error(binding::Text() << "topk_ids[" << slot / call.topk << ", " << slot % call.topk << "] must be in [-1, "

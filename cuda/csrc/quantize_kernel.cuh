@@ -1,9 +1,8 @@
 // The quantization kernel: `quantize_row_block` of nvfp4_moe/quantize.h with faster ways to load, round and store.
 //
-// A row is the work of whole warps: blockDim.x threads along the row, blockDim.y groups of neighbouring rows. One thread
-// owns one 16-element block at a time. It asks for the next one before it works on the present one, and for the first
-// one before its warp looks for the expert, so that the search hides behind the loads; the next search comes only when
-// the rows leave the expert. Thread blocks behind the row blocks zero the row padding, one expert each.
+// A thread owns one 16-element block of each of many rows; all lanes of a warp work on the same row. Rows come through a
+// ring in shared memory that the warp keeps filled a few rows ahead (`Ring`), so that neither the arithmetic nor the
+// search for the expert waits for memory. Thread blocks behind those of the rows zero the row padding, one expert each.
 //
 // Codes without a hardware convert: for v = |x * m| below 7,
 //     2^23 + code = min(2v + 2^23, v + 2^23 + 2, v/2 + 2^23 + 4)
@@ -26,9 +25,9 @@ struct Registers {
   uint32_t pair[kBlockSize / 2];
 };
 
-__device__ __forceinline__ Registers load_registers(const uint16_t* from) {
-  const uint4 low = load_once(from);
-  const uint4 high = load_once(from + kBlockSize / 2);
+__device__ __forceinline__ Registers load_registers(const uint8_t* shared) {
+  const uint4 low = *reinterpret_cast<const uint4*>(shared);
+  const uint4 high = *reinterpret_cast<const uint4*>(shared + 16);
   return Registers{{low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w}};
 }
 
@@ -47,11 +46,16 @@ __device__ __forceinline__ Registers gated(const Registers& gate, const Register
 
 template <class Type, bool kPropagateNan>
 __device__ __forceinline__ float amax_of(const Registers& x) {
-  uint32_t largest = larger_magnitudes<Type, kPropagateNan>(x.pair[0], x.pair[1]);
+  uint32_t largest[kBlockSize / 2];
 #pragma unroll
-  for (int i = 2; i < kBlockSize / 2; ++i) largest = larger_magnitudes<Type, kPropagateNan>(largest, x.pair[i]);
-  largest = larger_magnitudes<Type, kPropagateNan>(largest, largest >> 16) & 0x7FFFu;
-  return Type::to_float(static_cast<uint16_t>(largest));
+  for (int i = 0; i < kBlockSize / 2; ++i) largest[i] = x.pair[i];
+#pragma unroll
+  for (int half = kBlockSize / 4; half >= 1; half /= 2) {
+#pragma unroll
+    for (int i = 0; i < half; ++i) largest[i] = larger_magnitudes<Type, kPropagateNan>(largest[i], largest[i + half]);
+  }
+  const uint32_t whole = larger_magnitudes<Type, kPropagateNan>(largest[0], largest[0] >> 16) & 0x7FFFu;
+  return Type::to_float(static_cast<uint16_t>(whole));
 }
 
 // As `decode_e4m3` for bytes that are no NaN.
@@ -155,44 +159,61 @@ __device__ __forceinline__ Result quantize_registers(const QuantizeArguments& ca
 
 enum class Form { kRagged, kGathered, kMasked };
 
-template <Form kForm>
-__device__ __forceinline__ Owner find_owner(const QuantizeArguments& call, int32_t row) {
-  if constexpr (kForm == Form::kMasked) {
-    return masked_owner(call, static_cast<int32_t>(blockIdx.y));
-  } else {
-    return ragged_owner(call, count_not_above(call.expert_offsets, call.experts + 1, row) - 1);
-  }
-}
-
-// The work of a thread: the blocks threadIdx.x, threadIdx.x + blockDim.x, ... of neighbouring rows.
-struct Cursor {
-  int32_t row;
-  int32_t block;
-
-  __device__ __forceinline__ Cursor next(int32_t padded_blocks) const {
-    const int32_t further = block + static_cast<int32_t>(blockDim.x);
-    const bool same_row = further - static_cast<int32_t>(threadIdx.x % 32) < padded_blocks;  // alike in a warp
-    return same_row ? Cursor{row, further} : Cursor{row + 1, static_cast<int32_t>(threadIdx.x)};
-  }
-};
-
+// A warp's share of a row on its way from memory: `kDepth` stages of 32 blocks. A lane asks for 16 bytes next to those of
+// its neighbours, so that a request covers whole sectors, and reads the 32 bytes of its own block.
 template <bool kFused>
-struct Loaded {
-  Registers x{};
-  Registers up{};
-};
+class Ring {
+ public:
+  static constexpr int kDepth = 3;
+  static constexpr int kHalfBytes = 512;  // 32 lanes of 16 bytes
+  static constexpr int kRowBytes = 2 * kHalfBytes;
+  static constexpr int kStageBytes = kFused ? 2 * kRowBytes : kRowBytes;
+  static constexpr int kBytesAWarp = kDepth * kStageBytes;
 
-template <Form kForm, bool kFused>
-__device__ __forceinline__ Loaded<kFused> load_block(const QuantizeArguments& call, Cursor at, int32_t blocks) {
-  Loaded<kFused> loaded;
-  if (at.block >= blocks) return loaded;
-  const int64_t source = kForm == Form::kGathered ? source_row(call, at.row) : at.row;
-  if (kForm == Form::kGathered && source < 0) return loaded;
-  const uint16_t* from = call.input + source * int64_t{call.input_stride} + at.block * kBlockSize;
-  loaded.x = load_registers(from);
-  if constexpr (kFused) loaded.up = load_registers(from + call.k);
-  return loaded;
-}
+  // `input`: column 0 of row 0; `first_block`: the warp's; `blocks`: those of a row.
+  __device__ __forceinline__ Ring(uint8_t* stages, const uint16_t* input, int32_t first_block, int32_t blocks)
+      : lane_(static_cast<int32_t>(threadIdx.x) % 32),
+        from_(reinterpret_cast<const uint8_t*>(input + first_block * kBlockSize) + lane_ * 16),
+        to_(static_cast<uint32_t>(__cvta_generic_to_shared(stages)) + lane_ * 16),
+        stages_(stages + lane_ * 32) {
+    const int32_t live_pieces = 2 * (blocks - first_block);
+    bytes_[0] = lane_ < live_pieces ? 16 : 0;
+    bytes_[1] = lane_ + 32 < live_pieces ? 16 : 0;
+  }
+
+  // Asks for a row that begins `row_byte` bytes into the input (gate; up lies `up_byte` on), or for zeros.
+  __device__ __forceinline__ void ask(int64_t row_byte, int64_t up_byte, bool zeros) {
+    const uint8_t* from = from_ + row_byte;
+    const uint32_t to = to_ + stage_;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int32_t bytes = zeros ? 0 : bytes_[half];
+      copy_async(to + half * kHalfBytes, from + half * kHalfBytes, bytes);
+      if constexpr (kFused) copy_async(to + kRowBytes + half * kHalfBytes, from + up_byte + half * kHalfBytes, bytes);
+    }
+  }
+
+  // Ends the step of a row, asked for or not: the next stage is the oldest one.
+  __device__ __forceinline__ void advance() {
+    copies_issued();
+    stage_ = stage_ + kStageBytes == kBytesAWarp ? 0 : stage_ + kStageBytes;
+  }
+
+  // The oldest row, at this lane's block; up lies `kRowBytes` on.
+  __device__ __forceinline__ const uint8_t* arrived() const {
+    wait_for_copies<kDepth - 1>();
+    __syncwarp();
+    return stages_ + stage_;
+  }
+
+ private:
+  int32_t lane_;
+  const uint8_t* from_;
+  uint32_t to_;
+  const uint8_t* stages_;
+  int32_t bytes_[2];
+  int32_t stage_ = 0;
+};
 
 // What a thread keeps of the expert whose rows it works on.
 struct Expert {
@@ -203,59 +224,101 @@ struct Expert {
 };
 
 template <Form kForm, class Arithmetic>
-__device__ __forceinline__ Expert find_expert(const QuantizeArguments& call, int32_t row, int32_t words,
+__device__ __forceinline__ Expert find_expert(const QuantizeArguments& call, int32_t row, int32_t words, bool shared,
                                               const Arithmetic& arithmetic) {
-  const Owner owner = find_owner<kForm>(call, row);
+  Owner owner;
+  if constexpr (kForm == Form::kMasked) {
+    owner = masked_owner(call, static_cast<int32_t>(blockIdx.z));
+  } else {
+    const int32_t found = shared ? count_not_above(call.expert_offsets, call.experts + 1, row)
+                                 : count_not_above_at_once(call.expert_offsets, call.experts + 1, row);
+    owner = ragged_owner(call, found - 1);
+  }
   const float g = owner.expert < 0 ? 1.0f : call.global_encode_scale[owner.expert];
   return Expert{owner, g, arithmetic.reciprocal(g), call.block_scale + region_byte(owner, words)};
 }
 
+// The vectors by expert, copied to shared memory: a search there takes a tenth of the time. `call` then points there.
+__device__ __forceinline__ void copy_expert_vectors(QuantizeArguments& call, int32_t* shared) {
+  const auto threads = static_cast<int32_t>(blockDim.x * blockDim.y);
+  for (auto i = static_cast<int32_t>(threadIdx.y * blockDim.x + threadIdx.x); i <= call.experts; i += threads) {
+    shared[i] = call.expert_offsets[i];
+    shared[call.experts + 1 + i] = call.blockscale_offsets[i];
+    if (i < call.experts) shared[2 * (call.experts + 1) + i] = __float_as_int(call.global_encode_scale[i]);
+  }
+  call.expert_offsets = shared;
+  call.blockscale_offsets = shared + call.experts + 1;
+  call.global_encode_scale = reinterpret_cast<const float*>(shared + 2 * (call.experts + 1));
+  __syncthreads();
+}
+
 template <class Type, bool kFused, class Arithmetic>
-__device__ __forceinline__ Result quantize_loaded(const QuantizeArguments& call, const Loaded<kFused>& loaded, Cursor at,
-                                                  const Expert& expert, const Arithmetic& arithmetic) {
+__device__ __forceinline__ Result quantize_staged(const QuantizeArguments& call, const uint8_t* staged, int32_t row,
+                                                  int32_t block, const Expert& expert, const Arithmetic& arithmetic) {
+  Registers x = load_registers(staged);
+  Registers up{};
+  if constexpr (kFused) up = load_registers(staged + Ring<kFused>::kRowBytes);
   if constexpr (std::is_same_v<Arithmetic, NoArithmetic>) {
-    return unquantized<kFused>(loaded.x, loaded.up);
+    return unquantized<kFused>(x, up);
   } else {
-    Registers x = loaded.x;
-    if constexpr (kFused) x = gated<Type>(x, loaded.up, arithmetic);
-    return quantize_registers<Type, kFused>(call, x, at.row, at.block, expert.global_encode_scale,
-                                            expert.global_reciprocal, arithmetic);
+    if constexpr (kFused) x = gated<Type>(x, up, arithmetic);
+    return quantize_registers<Type, kFused>(call, x, row, block, expert.global_encode_scale, expert.global_reciprocal,
+                                            arithmetic);
   }
 }
 
+struct Split {
+  int32_t row_blocks;    // thread blocks along x that work on rows
+  int32_t rows_each;     // neighbouring rows of a warp
+  int32_t vectors_at;    // byte of dynamic shared memory where the vectors by expert go; 0: they stay in global memory
+};
+
 template <class Type, bool kFused, Form kForm, class Arithmetic>
 __device__ __forceinline__ void quantize_rows(const QuantizeArguments& call, const Arithmetic& arithmetic,
-                                              int32_t rows_each) {
+                                              const Split& split) {
+  extern __shared__ __align__(16) uint8_t shared[];
+  constexpr int kAhead = Ring<kFused>::kDepth - 1;
+  const auto block = static_cast<int32_t>(blockIdx.y * blockDim.x + threadIdx.x);
+  const int32_t lane = static_cast<int32_t>(threadIdx.x) % 32;
+  const int32_t warp = static_cast<int32_t>(threadIdx.y * blockDim.x + threadIdx.x) / 32;
   const int32_t blocks = call.k / kBlockSize;
   const int32_t words = (call.k + kBlockSize * kTileBlocks - 1) / (kBlockSize * kTileBlocks);
-  const auto first = static_cast<int32_t>((blockIdx.x * blockDim.y + threadIdx.y) * rows_each);
   const auto rows = static_cast<int32_t>(kForm == Form::kMasked ? call.rows_per_expert : call.rows);
-  if (first >= rows) return;
-  const int32_t offset = kForm == Form::kMasked ? static_cast<int32_t>(blockIdx.y) * rows : 0;
-  const int32_t end = offset + min(first + rows_each, rows);
-  Cursor at{offset + first, static_cast<int32_t>(threadIdx.x)};
-  Loaded<kFused> now = load_block<kForm, kFused>(call, at, blocks);
-  Expert expert{nobody(at.row), 0.0f, 0.0f, nullptr};
+  const int32_t slab = kForm == Form::kMasked ? static_cast<int32_t>(blockIdx.z) * rows : 0;
+  const auto first = static_cast<int32_t>((blockIdx.x * blockDim.y + threadIdx.y) * split.rows_each);
+  int32_t row = slab + first;
+  const int32_t end = slab + min(first + split.rows_each, rows);
+  Ring<kFused> ring(shared + warp * Ring<kFused>::kBytesAWarp, call.input, block - lane, blocks);
+  const auto ask = [&](int32_t wanted) {
+    if (wanted < end) {
+      const int64_t source = kForm == Form::kGathered ? source_row(call, wanted) : wanted;
+      ring.ask(source * (int64_t{call.input_stride} * 2), int64_t{call.k} * 2, kForm == Form::kGathered && source < 0);
+    }
+    ring.advance();
+  };
+  for (int i = 0; i < kAhead; ++i) ask(row + i);
+  QuantizeArguments with_vectors = call;
+  if (split.vectors_at != 0) copy_expert_vectors(with_vectors, reinterpret_cast<int32_t*>(shared + split.vectors_at));
+  Expert expert{nobody(0), 0.0f, 0.0f, nullptr};
 #pragma unroll 1
-  for (;;) {
-    const Cursor next = at.next(words * kTileBlocks);
-    Loaded<kFused> later;
-    if (next.row < end) later = load_block<kForm, kFused>(call, next, blocks);
-    if (at.row >= expert.owner.next_row) expert = find_expert<kForm>(call, at.row, words, arithmetic);
-    if (at.row < expert.owner.end_row && at.block < words * kTileBlocks) {
+  for (; row < end; ++row) {
+    ask(row + kAhead);
+    if (row >= expert.owner.next_row) {
+      expert = find_expert<kForm>(with_vectors, row, words, split.vectors_at != 0, arithmetic);
+    }
+    const uint8_t* staged = ring.arrived();
+    if (row < expert.owner.end_row && block < words * kTileBlocks) {
       uint8_t scale = 0;
-      if (at.block < blocks) {
-        const Result result = quantize_loaded<Type>(call, now, at, expert, arithmetic);
-        store_once(call.packed + int64_t{at.row} * (call.k / 2) + at.block * (kBlockSize / 2), result.packed);
+      if (block < blocks) {
+        const Result result = quantize_staged<Type, kFused>(call, staged, row, block, expert, arithmetic);
+        store_once(call.packed + int64_t{row} * (call.k / 2) + block * (kBlockSize / 2), result.packed);
         scale = result.scale;
       }
-      const auto row_in_expert = static_cast<uint32_t>(at.row - expert.owner.first_row);
-      const auto block = static_cast<uint32_t>(at.block);
-      expert.scales[row_byte_128x4(row_in_expert, static_cast<uint32_t>(words)) + block_byte_128x4(block)] = scale;
+      const auto row_in_expert = static_cast<uint32_t>(row - expert.owner.first_row);
+      expert.scales[row_byte_128x4(row_in_expert, static_cast<uint32_t>(words)) +
+                    block_byte_128x4(static_cast<uint32_t>(block))] = scale;
     }
-    if (next.row >= end) return;
-    at = next;
-    now = later;
+    __syncwarp();  // nobody overwrites a stage that a lane still reads
   }
 }
 
@@ -263,24 +326,25 @@ __device__ __forceinline__ void zero_padding_of_expert(const QuantizeArguments& 
   const PaddingPlace place = padding_place(call, expert);
   if (place.owned == 0) return;
   const auto threads = static_cast<int32_t>(blockDim.x * blockDim.y);
+  const auto thread = static_cast<int32_t>(threadIdx.y * blockDim.x + threadIdx.x);
+  const auto splits = static_cast<int32_t>(gridDim.y);
   const int32_t pieces = (call.k + 63) / 64 * kTileLanes;
 #pragma unroll 1
-  for (auto piece = static_cast<int32_t>(threadIdx.y * blockDim.x + threadIdx.x); piece < pieces; piece += threads) {
+  for (int32_t piece = static_cast<int32_t>(blockIdx.y) * threads + thread; piece < pieces; piece += splits * threads) {
     zero_padding_piece(call, place, piece / kTileLanes, piece % kTileLanes, Store{});
   }
 }
 
-// Thread blocks (x, 0) of the ragged form: `row_blocks` of rows, then one for the row padding of each expert. Of the
-// masked form: (x, expert), the last x for the row padding.
+// Thread blocks (x, y, z): x counts groups of rows, y the parts of a row, z the experts of the masked form. Behind the
+// `row_blocks` of rows, x counts the experts whose row padding is to be zeroed (masked form: one, that of z).
 template <class Type, bool kFused, Form kForm, class Arithmetic>
 __global__ void __launch_bounds__(kMostThreads, kFused ? 4 : 5)  // 64 or 48 registers
-    quantize_kernel(const __grid_constant__ QuantizeArguments call, Arithmetic arithmetic, int32_t row_blocks,
-                    int32_t rows_each) {
-  const int32_t behind = static_cast<int32_t>(blockIdx.x) - row_blocks;
+    quantize_kernel(const __grid_constant__ QuantizeArguments call, Arithmetic arithmetic, Split split) {
+  const int32_t behind = static_cast<int32_t>(blockIdx.x) - split.row_blocks;
   if (behind >= 0) {
-    zero_padding_of_expert(call, kForm == Form::kMasked ? static_cast<int32_t>(blockIdx.y) : behind);
+    zero_padding_of_expert(call, kForm == Form::kMasked ? static_cast<int32_t>(blockIdx.z) : behind);
   } else {
-    quantize_rows<Type, kFused, kForm>(call, arithmetic, rows_each);
+    quantize_rows<Type, kFused, kForm>(call, arithmetic, split);
   }
 }
 

@@ -10,42 +10,59 @@
 namespace nvfp4_moe::device {
 
 struct Geometry {
-  dim3 block;
-  int64_t row_groups;   // groups of neighbouring rows, one for each y of a thread block
-  int32_t rows_each;    // rows of a group
-  int32_t row_blocks;
+  dim3 block;  // threads along a row, groups of rows
+  dim3 grid;
+  Split split;
+  size_t shared_bytes;
 };
 
-constexpr int32_t kMostRowsEach = 4;
-constexpr int64_t kWaves = 12;  // thread blocks for each multiprocessor that are wanted before groups grow
+constexpr int64_t kMostRowsEach = 8;
+constexpr int64_t kWaves = 8;                   // thread blocks for each multiprocessor wanted before warps get more rows
+constexpr int64_t kSharedVectorExperts = 2048;  // 24 KiB; more experts are searched in global memory
 
-inline Geometry geometry_of(int64_t rows, int32_t k, int32_t multiprocessors) {
-  const auto padded_blocks = static_cast<int32_t>(scale_words(k) * kTileBlocks);
-  const auto passes = static_cast<int32_t>(ceil_div(padded_blocks, kMostThreads));
-  const auto along = static_cast<uint32_t>(round_up(ceil_div(padded_blocks, passes), 32));
-  const uint32_t groups = std::max(1u, kMostThreads / along);
-  const int64_t wanted = rows / (int64_t{groups} * multiprocessors * kWaves);
+// `rows` of each of `slabs` slabs (one, or the experts of the masked form).
+template <bool kFused, Form kForm>
+Geometry geometry_of(int64_t rows, int64_t slabs, const QuantizeArguments& call, bool zero_row_padding,
+                     int64_t multiprocessors) {
+  const int64_t padded_blocks = scale_words(call.k) * kTileBlocks;
+  const int64_t splits = ceil_div(padded_blocks, kMostThreads);
+  const int64_t along = round_up(ceil_div(padded_blocks, splits), 32);
+  const int64_t groups = std::max<int64_t>(1, kMostThreads / along);
+  const int64_t rows_each =
+      std::clamp<int64_t>(rows * splits * slabs / (groups * multiprocessors * kWaves), 1, kMostRowsEach);
+  const int64_t row_blocks = ceil_div(rows, groups * rows_each);
+  const int64_t padding_blocks = !zero_row_padding ? 0 : kForm == Form::kMasked ? 1 : call.experts;
+  const int64_t ring_bytes = along * groups / 32 * Ring<kFused>::kBytesAWarp;
+  // For one row a warp, the copy would cost more than it saves.
+  const bool vectors = kForm != Form::kMasked && rows_each > 1 && call.experts <= kSharedVectorExperts;
   Geometry geometry{};
-  geometry.rows_each = static_cast<int32_t>(std::clamp<int64_t>(wanted, 1, kMostRowsEach));
-  geometry.row_groups = ceil_div(rows, geometry.rows_each);
-  geometry.block = dim3(along, groups);
-  geometry.row_blocks = static_cast<int32_t>(ceil_div(geometry.row_groups, groups));
+  geometry.block = dim3(static_cast<uint32_t>(along), static_cast<uint32_t>(groups));
+  geometry.grid = dim3(static_cast<uint32_t>(row_blocks + padding_blocks), static_cast<uint32_t>(splits),
+                       static_cast<uint32_t>(slabs));
+  geometry.split = Split{static_cast<int32_t>(row_blocks), static_cast<int32_t>(rows_each),
+                         vectors ? static_cast<int32_t>(ring_bytes) : 0};
+  geometry.shared_bytes = static_cast<size_t>(ring_bytes + (vectors ? 4 * (3 * int64_t{call.experts} + 2) : 0));
   return geometry;
 }
 
 template <class Type, bool kFused, Form kForm, class Arithmetic>
 cudaError_t launch_kernel(const QuantizeArguments& call, const Arithmetic& arithmetic, const QuantizeOptions& options,
                           cudaStream_t stream) {
+  constexpr size_t kSharedWithoutAsking = 48 * 1024;
   int device = 0;
   int multiprocessors = 1;
   if (const cudaError_t error = cudaGetDevice(&device)) return error;
   if (const auto error = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device)) return error;
   const bool masked = kForm == Form::kMasked;
-  const Geometry at = geometry_of(masked ? call.rows_per_expert : call.rows, call.k, multiprocessors);
-  const int32_t padding_blocks = options.zero_row_padding ? (masked ? 1 : call.experts) : 0;
-  const dim3 grid(static_cast<uint32_t>(at.row_blocks + padding_blocks), masked ? static_cast<uint32_t>(call.experts) : 1);
-  quantize_kernel<Type, kFused, kForm, Arithmetic>
-      <<<grid, at.block, 0, stream>>>(call, arithmetic, at.row_blocks, at.rows_each);
+  const Geometry at = geometry_of<kFused, kForm>(masked ? call.rows_per_expert : call.rows, masked ? call.experts : 1,
+                                                 call, options.zero_row_padding, multiprocessors);
+  const auto kernel = quantize_kernel<Type, kFused, kForm, Arithmetic>;
+  if (at.shared_bytes > kSharedWithoutAsking) {
+    const auto error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            static_cast<int>(at.shared_bytes));
+    if (error != cudaSuccess) return error;
+  }
+  kernel<<<at.grid, at.block, at.shared_bytes, stream>>>(call, arithmetic, at.split);
   return cudaGetLastError();
 }
 

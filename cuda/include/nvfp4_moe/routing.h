@@ -27,7 +27,7 @@ struct RoutingArguments {
   int32_t* problem_sizes2;      // (E, 3)
   int32_t* input_permutation;   // (M * topk,)
   int32_t* output_permutation;  // (M * topk,)
-  int64_t slots;                // M * topk
+  int32_t slots;                // M * topk; with the row padding of all experts it still fits 32 bits
   int32_t topk;
   int32_t experts;
   int32_t n;
@@ -39,19 +39,19 @@ constexpr int kNoExpert = -1;
 constexpr int kSegmentGrain = 32;  // segments are whole groups of this many ids: one for each lane of a warp
 
 struct Segment {
-  int64_t first;
-  int64_t last;
+  int32_t first;
+  int32_t last;
 };
 
-NVFP4_HD Segment segment_of(int64_t worker, int64_t workers, int64_t slots) {
+NVFP4_HD Segment segment_of(int64_t worker, int64_t workers, int32_t slots) {
   const int64_t length = round_up(ceil_div(slots, workers), kSegmentGrain);
   const int64_t first = worker * length < slots ? worker * length : slots;
   const int64_t last = first + length < slots ? first + length : slots;
-  return Segment{first, last};
+  return Segment{static_cast<int32_t>(first), static_cast<int32_t>(last)};
 }
 
 template <class Id>
-NVFP4_HD int32_t expert_of_slot(const RoutingArguments<Id>& call, int64_t slot) {
+NVFP4_HD int32_t expert_of_slot(const RoutingArguments<Id>& call, int32_t slot) {
   const Id id = call.topk_ids[slot];
   return id >= 0 && id < static_cast<Id>(call.experts) ? static_cast<int32_t>(id) : kNoExpert;
 }
@@ -79,20 +79,20 @@ NVFP4_HD void write_expert(const RoutingArguments<Id>& call, int32_t e, int32_t 
 
 // A slot whose expert is known: `position` is its routed row.
 template <class Id, class Writer>
-NVFP4_HD void place_slot(const RoutingArguments<Id>& call, int64_t slot, int32_t position, const Writer& write) {
+NVFP4_HD void place_slot(const RoutingArguments<Id>& call, int32_t slot, int32_t position, const Writer& write) {
   write(call.output_permutation + slot, position);
-  write(call.input_permutation + position, static_cast<int32_t>(slot / call.topk));
+  write(call.input_permutation + position, slot / call.topk);
 }
 
 // A slot without an expert: it points behind the routed rows.
 template <class Id, class Writer>
-NVFP4_HD void skip_slot(const RoutingArguments<Id>& call, int64_t slot, int32_t routed_rows, const Writer& write) {
+NVFP4_HD void skip_slot(const RoutingArguments<Id>& call, int32_t slot, int32_t routed_rows, const Writer& write) {
   write(call.output_permutation + slot, routed_rows);
 }
 
 // Entries of input_permutation behind the routed rows.
 template <class Id, class Writer>
-NVFP4_HD void clear_tail(const RoutingArguments<Id>& call, int64_t position, const Writer& write) {
+NVFP4_HD void clear_tail(const RoutingArguments<Id>& call, int32_t position, const Writer& write) {
   write(call.input_permutation + position, int32_t{0});
 }
 
