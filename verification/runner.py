@@ -80,14 +80,24 @@ def assert_conforms(subject: object, *, level: int = 1, **options: Any) -> Resul
     Raises:
         AssertionError: the findings, one line each.
     """
+    result = check_conformance(subject, level=level, **options)
+    raise_findings(result)
+    return result
+
+
+def check_conformance(subject: object, *, level: int = 1, **options: Any) -> Result:
+    """Run a subject's conformance alone and return its result, whatever it is; arguments as for `assert_conforms`."""
     settings = Settings(subjects=(_as_subject(subject),), level=level, **options)
-    result = execute(settings, subject_jobs(settings))
+    return execute(settings, subject_jobs(settings))
+
+
+def raise_findings(result: Result) -> None:
+    """Raise an AssertionError with one line for each claim that fails or is undecided, if there is one."""
     if result.exit_code != EXIT_OK:
         open_ones = (Verdict.SKIPPED, Verdict.UNDECIDED)
         broken = [c for c in result.claims if c.fails or (c.required and c.verdict in open_ones)]
         lines = [f"{c.id}: {c.verdict}: {c.detail}" + _gone(c) for c in broken]
         raise AssertionError(f"{broken[0].subject} does not conform:\n" + "\n".join(lines))
-    return result
 
 
 def _gone(claim: ClaimResult) -> str:

@@ -19,6 +19,7 @@ PROMISES = {
     "nvfp4_moe.reference": (*EXTRAS, *TERMINAL, "nvfp4_moe.verification", "nvfp4_moe.cuda", "nvfp4_moe.cli"),
     "nvfp4_moe.verification": (*EXTRAS, *TERMINAL, "nvfp4_moe.cuda", "nvfp4_moe.analysis", "nvfp4_moe.cli"),
     "nvfp4_moe.cli.main": (*EXTRAS, "torch", "numpy"),
+    "nvfp4_moe.pytest_plugin": (*EXTRAS, *TERMINAL, "torch", "numpy", "nvfp4_moe.verification"),
 }
 """What importing each module must not load. The command line is quick to answer `--help`, so it loads no torch."""
 
