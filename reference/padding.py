@@ -154,6 +154,10 @@ off_e: unpadded offsets. FlashInfer and TensorRT-LLM align up, FlashInfer pull r
 quack counts tiles.
 """
 
+SIZED_FOR = ("call", "max_num_batched_tokens", "cap")
+"""What M a formula is told where its engine uses it: the tokens of the call itself, so that nothing is refused; the
+largest call that the scheduler may send, and a larger one is refused; none, and a call with T > rows is refused."""
+
 VLLM_ENV_TOKENS = 163_840
 """Default of vLLM's VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE."""
 SGLANG_TOKENS = 65_536
@@ -172,11 +176,16 @@ class Formula:
     ids: str = "any"
     """"any" or "distinct": the routings that it is meant to cover."""
     placement: str = "packed"
-    capped: bool = False
-    """True: the rows do not depend on the batch, and the guard is T <= rows."""
+    sized_for: str = "call"
+    """One of `SIZED_FOR`."""
+
+    @property
+    def capped(self) -> bool:
+        """True: the rows do not depend on the batch, and the guard is T <= rows."""
+        return self.sized_for == "cap"
 
     def guard_routed_rows(self, sizing: Sizing) -> int:
-        """Return the most routed rows that the formula's own guard lets through."""
+        """Return the most routed rows that the formula's own guard lets through, of a buffer for `sizing`."""
         return self.rows(sizing) if self.capped else sizing.routed_rows
 
 
@@ -230,6 +239,7 @@ _ALL = (
         rule="M*k + (A-1)*E",
         rows=_proposed,
         source="vLLM change: rows of the NVFP4 scale buffer from max_num_batched_tokens",
+        sized_for="max_num_batched_tokens",
     ),
     Formula(
         name="exact_any",
@@ -255,14 +265,14 @@ _ALL = (
         rule="163840*k",
         rows=lambda s: VLLM_ENV_TOKENS * s.topk,
         source="vLLM _custom_ops.py, VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE",
-        capped=True,
+        sized_for="cap",
     ),
     Formula(
         name="sglang",
         rule="65536*k",
         rows=lambda s: SGLANG_TOKENS * s.topk,
         source="SGLang jit_kernel/nvfp4.py, MODELOPT_MAX_TOKENS_PER_EXPERT",
-        capped=True,
+        sized_for="cap",
     ),
     Formula(
         name="flashinfer_trtllm",

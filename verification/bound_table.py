@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from nvfp4_moe.reference.padding import (
@@ -109,9 +110,52 @@ class Line:
         return document
 
 
+class CallOutcome(StrEnum):
+    """What becomes of a call under a formula, whatever its routing."""
+
+    FITS = "fits"
+    OVERRUN = "overrun"
+    """Its guard lets the call through, and the worst routing needs more rows than there are."""
+    REFUSED = "refused"
+    """Its guard refuses the call."""
+    NOT_MEANT = "not_meant"
+    """The formula is meant for distinct ids, and topk is larger than the number of experts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLine:
+    """One formula and one call in a configuration."""
+
+    formula: Formula
+    rows: int
+    """Rows of the buffer that meets the call: told the call's tokens if the formula is sized for the call, else
+    max_num_batched_tokens."""
+    needed: int
+    """Rows of the worst routing of the call, under the formula's own ids and placement."""
+    outcome: CallOutcome
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "sized_for": self.formula.sized_for,
+            "rows": self.rows,
+            "needed": self.needed,
+            "outcome": str(self.outcome),
+        }
+
+
 def formula_lines(configuration: Configuration) -> list[Line]:
     """Return a line for every formula of the registry, in its order."""
     return [_line(formula, configuration) for formula in FORMULAS.values()]
+
+
+def call_lines(configuration: Configuration, tokens: int) -> list[CallLine]:
+    """Return what a call of `tokens` tokens meets under every formula of the registry, in its order.
+
+    Raises:
+        ValueError, TypeError: `tokens` is no legal size.
+    """
+    return [_call_line(formula, configuration, tokens) for formula in FORMULAS.values()]
 
 
 def document(configuration: Configuration, *, tokens: int | None = None) -> dict[str, Any]:
@@ -131,6 +175,7 @@ def document(configuration: Configuration, *, tokens: int | None = None) -> dict
         result["call"] = {
             "tokens": tokens,
             "rows": rows_for_call(configuration, tokens),
+            "formulas": {line.formula.name: line.to_json() for line in call_lines(configuration, tokens)},
             "witness": worst_routing(configuration, tokens),
         }
     return result
@@ -162,7 +207,7 @@ def _line(formula: Formula, configuration: Configuration) -> Line:
     needed = worst_end(
         guard, sizing.topk, sizing.num_experts, tile=sizing.tile, ids=bound.ids, placement=bound.placement
     )
-    applies = bound.ids == "any" or sizing.topk <= configuration.experts
+    applies = _applies(formula, configuration)
     overruns = applies and needed > rows
     return Line(
         formula=formula,
@@ -175,6 +220,32 @@ def _line(formula: Formula, configuration: Configuration) -> Line:
         if configuration.hidden_size is None
         else rows * _scale_row_bytes(configuration.hidden_size),
     )
+
+
+def _call_line(formula: Formula, configuration: Configuration, tokens: int) -> CallLine:
+    call = configuration.sizing(tokens)
+    told = call if formula.sized_for == "call" else configuration.sizing(configuration.max_num_batched_tokens)
+    rows = formula.rows(told)
+    needed = worst_end(
+        tokens,
+        call.topk,
+        call.num_experts,
+        tile=call.tile,
+        ids=formula.ids,
+        placement=formula.placement,
+    )
+    if not _applies(formula, configuration):
+        outcome = CallOutcome.NOT_MEANT
+    elif call.routed_rows > formula.guard_routed_rows(told):
+        outcome = CallOutcome.REFUSED
+    else:
+        outcome = CallOutcome.OVERRUN if needed > rows else CallOutcome.FITS
+    return CallLine(formula=formula, rows=rows, needed=needed, outcome=outcome)
+
+
+def _applies(formula: Formula, configuration: Configuration) -> bool:
+    """Return whether routings with the ids that the formula is meant for exist."""
+    return formula.ids == "any" or configuration.topk <= configuration.experts
 
 
 def _smallest_overrun(formula: Formula, configuration: Configuration) -> int:

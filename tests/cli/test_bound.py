@@ -52,6 +52,41 @@ def test_a_call_of_one_token(capsys: pytest.CaptureFixture[str]) -> None:
     assert call["witness"] == {"tokens_per_expert": [1] * 8 + [0] * 248, "rows": 1_024}
 
 
+def test_a_call_is_judged_by_each_formulas_own_guard_and_placement(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Far above max_num_batched_tokens: the cap of vllm_env lets the call through and is overrun, that of sglang and
+    the buffer sized for the batch refuse it, and what is sized for the call itself fits it."""
+    arguments = ["--experts", "128", "--topk", "1", "--max-num-batched-tokens", "8192", "--tokens", "150000"]
+    formulas = bound_json(capsys, *arguments)["call"]["formulas"]
+    assert formulas["vllm_env"] == {
+        "sized_for": "cap",
+        "rows": 163_840,
+        "needed": 166_144,
+        "outcome": "overrun",
+    }
+    outcomes = {name: formula["outcome"] for name, formula in formulas.items()}
+    assert outcomes.pop("vllm_env") == "overrun"
+    assert (outcomes.pop("sglang"), outcomes.pop("proposed")) == ("refused", "refused")
+    assert set(outcomes.values()) == {"fits"}
+    assert {formulas[name]["sized_for"] for name in outcomes} == {"call"}
+
+
+def test_a_call_needs_what_the_placement_of_the_formula_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    formulas = bound_json(capsys, *DEEPSEEK, "--tokens", "1")["call"]["formulas"]
+    assert formulas["exact_any"]["needed"] == 1_024
+    assert formulas["quack"]["needed"] == formulas["quack"]["rows"] == 32_768
+    assert formulas["flashinfer_cutlass"]["needed"] == 32_640  # R(7 + 255 * 127) + 128
+    assert {formula["outcome"] for formula in formulas.values()} == {"fits"}
+    distinct = ["--experts", "4", "--topk", "8", "--max-num-batched-tokens", "16", "--tokens", "1"]
+    assert bound_json(capsys, *distinct)["call"]["formulas"]["exact_distinct"]["outcome"] == "not_meant"
+
+
+def test_help_says_that_it_informs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["bound", "--help"]) == 0
+    assert "whatever it finds, the exit status is 0" in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(
     ("name", "tokens", "guard"), [("vllm_env", 147_712, 163_840), ("sglang", 49_408, 65_536)]
 )
@@ -102,13 +137,29 @@ def test_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         *FORMULAS,
         "OVERRUN from 147,712 tokens",
         "OVERRUN from 49,408 tokens",
-        "refuses it",
         "tokens_per_expert [163713] + [1] * 127",
         "A call of 100,000 tokens",
+        " the largest ",
+        " refused ",
     ):
         assert said in text
     assert "\x1b" not in text
     assert json.loads(path.read_text())["call"]["tokens"] == 100_000
+
+
+def test_table_of_a_call_that_overruns_a_cap(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--experts", "128", "--topk", "1", "--max-num-batched-tokens", "8192", "--tokens", "150000"]
+    assert run(["bound", *arguments]) == 0
+    call = capsys.readouterr().out.partition("A call of 150,000 tokens")[2].splitlines()
+    (line,) = [line for line in call if "vllm_env" in line]
+    assert [cell.strip() for cell in line.strip("│").split("│")] == [
+        "vllm_env",
+        "a fixed cap",
+        "163,840",
+        "166,144",
+        "OVERRUN",
+        "packed",
+    ]
 
 
 def test_json_on_standard_output_keeps_the_table_apart(capsys: pytest.CaptureFixture[str]) -> None:

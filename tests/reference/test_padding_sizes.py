@@ -7,6 +7,7 @@ import pytest
 from nvfp4_moe.reference.padding import (
     FORMULAS,
     PLACEMENTS,
+    SIZED_FOR,
     Sizing,
     exact_any_rows,
     local_experts,
@@ -55,9 +56,12 @@ def test_the_registry_has_the_names_that_commands_and_policies_use() -> None:
         assert formula.name == name
         assert formula.ids in ("any", "distinct")
         assert formula.placement in PLACEMENTS
+        assert formula.sized_for in SIZED_FOR
         assert formula.rule
         assert formula.source
     assert {name for name, formula in FORMULAS.items() if formula.capped} == set(CAPPED)
+    by_batch = [name for name, formula in FORMULAS.items() if formula.sized_for == "max_num_batched_tokens"]
+    assert by_batch == ["proposed"]
 
 
 # --- figures of real models ---------------------------------------------------------------------------------------------

@@ -20,11 +20,13 @@ from nvfp4_moe.cli.options import (
     write_json,
 )
 from nvfp4_moe.verification.bound_table import (
+    CallLine,
+    CallOutcome,
     Configuration,
     Line,
+    call_lines,
     document,
     formula_lines,
-    rows_for_call,
     worst_routing,
 )
 from nvfp4_moe.verification.bound_witness import runs
@@ -54,7 +56,12 @@ def command(*, tokens: int | None, seed: int, json_path: str | None, **sizes: in
     """Show the rows of the block-scale buffer by every formula, and the routing that needs most.
 
     For each formula: its rows, the largest call that its guard lets through, the rows that the worst routing of such
-    a call needs, and whether that fits. Nothing here is random; --seed has no effect.
+    a call needs, and whether that fits. With --tokens also what a call of that size meets: the rows that it finds
+    (sized for the call itself, for --max-num-batched-tokens, or capped), those that its worst routing needs under the
+    formula's own placement, and whether the formula's own guard refuses it.
+
+    This command informs: whatever it finds, the exit status is 0. `verify --bound` is the one that fails. Nothing
+    here is random; --seed has no effect.
     """
     del seed
     check_json_path(json_path)
@@ -66,7 +73,7 @@ def command(*, tokens: int | None, seed: int, json_path: str | None, **sizes: in
     _print_formulas(out, configuration, lines)
     _print_routing(out, configuration, configuration.max_num_batched_tokens)
     if tokens is not None:
-        _print_call(out, configuration, lines, tokens)
+        _print_call(out, call_lines(configuration, tokens), tokens)
         _print_routing(out, configuration, tokens)
     if json_path is not None:
         write_json(json_path, json.dumps(result, indent=2, allow_nan=False) + "\n")
@@ -123,29 +130,46 @@ def _print_routing(out: Console, configuration: Configuration, tokens: int) -> N
     witness = worst_routing(configuration, tokens)
     text = runs(witness["tokens_per_expert"])
     out.print(
-        f"Worst routing of {tokens:,} tokens, any ids: {witness['rows']:,} rows, tokens_per_expert {text}",
+        f"Worst routing of {_tokens(tokens)}, experts packed, any ids: {witness['rows']:,} rows, "
+        f"tokens_per_expert {text}",
         markup=False,
         soft_wrap=True,
     )
 
 
-def _print_call(out: Console, configuration: Configuration, lines: list[Line], tokens: int) -> None:
-    needed = worst_routing(configuration, tokens)["rows"]
-    rows = rows_for_call(configuration, tokens)
-    table = _table(f"A call of {tokens:,} tokens: its worst routing needs {needed:,} rows")
-    for column in ("rows sized for the call", "rows sized for the largest"):
+_SIZED_FOR = {"call": "the call", "max_num_batched_tokens": "the largest", "cap": "a fixed cap"}
+
+_OUTCOMES = {
+    CallOutcome.FITS: ("fits", "green"),
+    CallOutcome.OVERRUN: ("OVERRUN", "bold red"),
+    CallOutcome.REFUSED: ("refused", "yellow"),
+    CallOutcome.NOT_MEANT: ("ids cannot be distinct", "yellow"),
+}
+
+
+def _print_call(out: Console, lines: list[CallLine], tokens: int) -> None:
+    table = _table(f"A call of {_tokens(tokens)}, in the buffer of this configuration")
+    table.add_column("sized for", no_wrap=True)
+    for column in ("rows", "needed"):
         table.add_column(column, justify="right", no_wrap=True)
-    table.add_column("guard", no_wrap=True)
+    table.add_column("outcome", no_wrap=True)
+    table.add_column("placement", overflow="fold", ratio=1)
     for line in lines:
-        accepted = tokens <= line.guard_tokens
+        said, style = _OUTCOMES[line.outcome]
         table.add_row(
             line.formula.name,
-            f"{rows[line.formula.name]:,}",
+            _SIZED_FOR[line.formula.sized_for],
             f"{line.rows:,}",
-            Text("lets it through") if accepted else Text("refuses it", style="yellow"),
+            f"{line.needed:,}",
+            Text(said, style=style),
+            Text(f"{line.formula.placement}{'' if line.formula.ids == 'any' else '; distinct ids'}"),
         )
     out.print()
     out.print(table)
+
+
+def _tokens(number: int) -> str:
+    return f"{number:,} token{'' if number == 1 else 's'}"
 
 
 def _table(title: str) -> Table:
