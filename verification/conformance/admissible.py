@@ -31,20 +31,29 @@ _DIVIDE_ULPS = 2
 _ULP = 2.0**-23
 """Largest ulp of a float32 relative to its value."""
 _CODE_MAGNITUDE = 0x07
+_NAN_CODE, _SCALE_NAN = 0x07, 0x7F
+"""NaN becomes the code +6, and the scale byte of a block of NaN alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class Interval:
-    """Magnitudes that lie between two float32 tensors."""
+    """Magnitudes that lie between two float32 tensors; both are NaN where the value must be."""
 
     low: torch.Tensor
     high: torch.Tensor
+    may_be_nan: torch.Tensor
+    """bool: NaN is possible besides."""
+
+    def blocks(self) -> Interval:
+        """Return it with the last dimension cut into blocks."""
+        cut = [part.unflatten(-1, (-1, NVFP4.block_size)) for part in (self.low, self.high, self.may_be_nan)]
+        return Interval(*cut)
 
 
 def exact_interval(values: torch.Tensor) -> Interval:
     """Return the magnitudes of exactly known 16-bit inputs (rows, K)."""
     magnitude = values.to(torch.float32).abs()
-    return Interval(magnitude, magnitude)
+    return Interval(magnitude, magnitude, magnitude.isnan())
 
 
 def silu_interval(gate_up: torch.Tensor) -> Interval:
@@ -60,15 +69,13 @@ def silu_interval(gate_up: torch.Tensor) -> Interval:
     product = silu * up.abs()
     low = (product * (1 - 2 * relative)).clamp_(min=0)
     high = product * (1 + 2 * relative)
-    # Results near the bottom of float32 may be flushed on the way: from there any smaller magnitude is reachable.
-    tiny = silu < 2 * _SMALLEST_NORMAL
-    low = torch.where(tiny, 0.0, low)
-    high = torch.where(tiny & up.isinf(), torch.nan, high)
-    # silu(-Inf) is the limit -0 or, computed as -Inf / Inf, NaN.
-    low = torch.where(gate == -torch.inf, 0.0, low)
-    high = torch.where(gate == -torch.inf, torch.nan, high)
+    # Results near the bottom of float32 may be flushed on the way: from there any smaller magnitude is reachable,
+    # and zero times infinity is NaN. silu(-Inf) is the limit -0 or, computed as -Inf / Inf, NaN.
+    tiny, limit = silu < 2 * _SMALLEST_NORMAL, (gate == -torch.inf) & up.isfinite()
+    low = torch.where(tiny | limit, 0.0, low)
+    high = torch.where(limit, 0.0, torch.where(tiny & up.isinf(), torch.inf, high))
     rounded = [bound.to(torch.float32).to(gate_up.dtype).to(torch.float32) for bound in (low, high)]
-    return Interval(rounded[0], rounded[1])
+    return Interval(rounded[0], rounded[1], limit | (tiny & up.isinf()) | rounded[0].isnan())
 
 
 def admissible(
@@ -90,15 +97,17 @@ def admissible(
         global_scale: float32 (rows, 1), encode direction.
         recipe: a name of `RECIPES`.
     """
-    blocks = [m.unflatten(-1, (-1, NVFP4.block_size)) for m in (magnitudes.low, magnitudes.high)]
-    amax = [block.nan_to_num(0.0, posinf=torch.inf).amax(-1) for block in blocks]
+    blocks = magnitudes.blocks()
+    dropped = torch.where(blocks.may_be_nan, 0.0, blocks.low)  # NaN elements do not count
+    smallest, largest = dropped.amax(-1), torch.where(blocks.high.isnan(), 0.0, blocks.high).amax(-1)
     sixth = torch.tensor(6.0).reciprocal()
     below, above = (torch.nextafter(sixth, torch.tensor(limit)) for limit in (0.0, 1.0))
-    low = encode_ue4m3(global_scale * (amax[0] * below))
-    high = encode_ue4m3(global_scale * (amax[1] * above))
-    scales_ok = (scales >= low) & (scales <= high)
+    low = encode_ue4m3(global_scale * (smallest * below))
+    high = encode_ue4m3(global_scale * (largest * above))
+    nothing_else = blocks.may_be_nan.all(-1) & (scales == _SCALE_NAN)
+    scales_ok = ((scales >= low) & (scales <= high)) | nothing_else
     # The multiplier is zero where the scale byte is (vllm), or where the block is (tensorrt_llm).
-    zero = decode_ue4m3(scales) == 0 if recipe == "vllm" else amax[1] == 0
+    zero = decode_ue4m3(scales) == 0 if recipe == "vllm" else largest == 0
     codes_ok = _codes_reachable(unpack(packed), scales, zero, blocks, signs, global_scale)
     return codes_ok[..., 0::2] & codes_ok[..., 1::2], scales_ok
 
@@ -107,28 +116,28 @@ def _codes_reachable(
     codes: torch.Tensor,
     scales: torch.Tensor,
     zero: torch.Tensor,
-    blocks: list[torch.Tensor],
+    blocks: Interval,
     signs: torch.Tensor,
     global_scale: torch.Tensor,
 ) -> torch.Tensor:
     decoded = decode_ue4m3(scales)
-    inverse = _reciprocal(global_scale)
-    smallest = _reciprocal(decoded * inverse.high).low
-    largest = _reciprocal(decoded * inverse.low).high
-    multipliers = [torch.where(zero, 0.0, m)[..., None] for m in (smallest, largest)]
+    inverse_low, inverse_high = _reciprocal(global_scale)
+    smallest, _ = _reciprocal(decoded * inverse_high)
+    _, largest = _reciprocal(decoded * inverse_low)
+    below, above = (torch.where(zero, 0.0, multiplier)[..., None] for multiplier in (smallest, largest))
     low, high = (
-        encode_e2m1((block * multiplier).flatten(-2)) & _CODE_MAGNITUDE
-        for block, multiplier in zip(blocks, multipliers, strict=True)
+        encode_e2m1(product.flatten(-2)) & _CODE_MAGNITUDE
+        for product in (blocks.low * below, blocks.high * above)
     )
     magnitude = codes & _CODE_MAGNITUDE
-    inside = (magnitude >= low) & (magnitude <= high)
-    nan = (blocks[0].isnan() | multipliers[0].isnan() | (blocks[1] * multipliers[1]).isnan()).flatten(-2)
-    sign_ok = ((codes > _CODE_MAGNITUDE) == signs) | (nan & (codes == _CODE_MAGNITUDE))
-    return inside & sign_ok
+    inside = (magnitude >= low) & (magnitude <= high) & ((codes > _CODE_MAGNITUDE) == signs)
+    must_be_nan = blocks.low.isnan() | (blocks.low * below).isnan() & (blocks.high * above).isnan()
+    may_be_nan = blocks.may_be_nan | (blocks.low * below).isnan() | (blocks.high * above).isnan()
+    return (inside & ~must_be_nan.flatten(-2)) | (may_be_nan.flatten(-2) & (codes == _NAN_CODE))
 
 
-def _reciprocal(values: torch.Tensor) -> Interval:
-    """Return the interval of rcp.approx.ftz of non-negative values."""
+def _reciprocal(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the least and the greatest rcp.approx.ftz of non-negative values."""
     exact = torch.ones_like(values) / values
     low = torch.nextafter(exact, torch.zeros_like(exact))
     high = torch.nextafter(exact, torch.full_like(exact, torch.inf))
@@ -136,4 +145,4 @@ def _reciprocal(values: torch.Tensor) -> Interval:
     flushed = values < _SMALLEST_NORMAL  # a subnormal input counts as zero
     low = torch.where(flushed | exact.isinf(), torch.inf, low)
     high = torch.where(flushed | exact.isinf(), torch.inf, high)
-    return Interval(torch.where(values.isinf(), 0.0, low), torch.where(values.isinf(), 0.0, high))
+    return torch.where(values.isinf(), 0.0, low), torch.where(values.isinf(), 0.0, high)

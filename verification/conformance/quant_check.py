@@ -15,6 +15,7 @@ operation returns its outputs, they are the subject's own memory: what it writes
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
@@ -118,15 +119,24 @@ def _give(call: Call, case: QuantCase, inputs: QuantInputs, turn: Turn) -> list[
     ]
 
 
+_TABLES = ("reciprocal", "silu_bf16", "silu_f16")
+"""Tables of a chip that together decide every byte."""
+
+
 def exact_operations(subject: Subject) -> Operations | None:
     """Return the operations that decide every byte of a subject, or None where the chip has no table."""
     if subject.contract.arithmetic == "ieee":
         return IEEE
     if subject.device == "cpu":
         return None  # no approximate instruction was measured on a CPU
-    chip = torch.cuda.get_device_name()
+    return _operations_of(torch.cuda.get_device_name())
+
+
+@cache
+def _operations_of(chip: str) -> Operations | None:
     try:
-        find_table("reciprocal", chip=chip)
+        for kind in _TABLES:
+            find_table(kind, chip=chip)
     except MissingTableError:
         return None
     return HardwareOperations(chip)

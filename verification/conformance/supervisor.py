@@ -187,7 +187,11 @@ class _Runner:
         *before, number = lane.ran
         group = self.group_of(number)
         warm = any(self.group_of(earlier) == group for earlier in before)
-        return self.limits.case_seconds if warm else max(self.limits.case_seconds, self.limits.first_case_seconds)
+        return (
+            self.limits.case_seconds
+            if warm
+            else max(self.limits.case_seconds, self.limits.first_case_seconds)
+        )
 
     def _close(self, lane: _Lane, selector: selectors.BaseSelector, *, patience: float) -> str:
         assert lane.child is not None

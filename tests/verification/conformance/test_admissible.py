@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from nvfp4_moe.reference.casts import decode_ue4m3, encode_e2m1, encode_ue4m3, pack
+from nvfp4_moe.reference.experts import quantize_experts, silu_and_mul_quantize_experts
 from nvfp4_moe.verification.conformance.admissible import admissible, exact_interval, silu_interval
 from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.contract import Contract
@@ -207,3 +208,48 @@ def test_padding_is_never_excused(planted: Callable[..., Subject], arena: Any) -
     assert answer(moved(1, planted), CASE, arena)["faults"] == []
     (fault,) = answer(moved(1, planted, dirty_padding), CASE, arena)["faults"]
     assert (fault["check"], fault["finding"], fault["where"]["kind"]) == ("golden", "contract", "k_padding")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_block_of_silu_of_minus_infinity_may_be_nan_or_zero(dtype: torch.dtype) -> None:
+    """A chip computes -Inf / Inf; the real value is the limit -0. Nothing between or beside them is reachable."""
+    gate_up = torch.cat([torch.full((1, 16), -torch.inf), torch.full((1, 16), 2.0)], dim=1).to(dtype)
+    for scale, code, ok in ((0x7F, 0x77, True), (0x00, 0x88, True), (0x00, 0x00, False), (0x7F, 0xFF, False)):
+        packed_ok, _ = admissible(
+            torch.full((1, 8), code, dtype=torch.uint8),
+            torch.full((1, 1), scale, dtype=torch.uint8),
+            magnitudes=silu_interval(gate_up),
+            signs=torch.ones((1, 16), dtype=torch.bool),
+            global_scale=torch.full((1, 1), 3.0),
+        )
+        assert bool(packed_ok.all()) is ok
+    scales = torch.arange(256, dtype=torch.uint8)[:, None]
+    _, scales_ok = admissible(
+        torch.zeros((256, 8), dtype=torch.uint8),
+        scales,
+        magnitudes=silu_interval(gate_up.expand(256, 32)),
+        signs=torch.ones((256, 16), dtype=torch.bool),
+        global_scale=torch.full((256, 1), 3.0),
+    )
+    assert scales_ok.view(-1).nonzero().view(-1).tolist() == [0x00, 0x7F]
+
+
+@pytest.mark.parametrize("operation", [QUANT, "silu_and_mul_scaled_fp4_experts_quant"])
+def test_what_a_measured_chip_computes_is_admitted_on_an_unmeasured_one(
+    operation: str, planted: Callable[..., Subject], arena: Any
+) -> None:
+    """Bytes of the H200's own reciprocal and SiLU, from its tables, without telling the judgement of them."""
+    quantize = quantize_experts if operation == QUANT else silu_and_mul_quantize_experts
+
+    def as_the_chip(output: Tensor, scales: Tensor, input: Tensor, g: Tensor, *offsets: Tensor) -> None:
+        true = quantize(input, g, offsets[0], blockscale_offsets=offsets[1], arithmetic="hardware")
+        output[: offsets[0][-1]] = true.packed[: offsets[0][-1]]
+        scales.view(torch.uint8)[: offsets[1][-1]] = true.block_scale
+
+    subject = planted(operation, lambda right: as_the_chip, Contract(strided="honoured"))
+    told = []
+    for case in Plan.of(subject, level=1, seed=0).cases[::5]:
+        if isinstance(case, QuantCase) and case.elements < 20_000:
+            told.append(answer(subject, case, arena))
+    assert [one["faults"] for one in told if one["faults"]] == []
+    assert sum(one["admissible"] for one in told) > 0
