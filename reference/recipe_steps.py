@@ -2,6 +2,8 @@
 
 Float32 throughout, one rounding per written operation; `/` is always the IEEE quotient, `rcp` the reciprocal of the
 arithmetic in use. Symbols: a block_amax, g global_encode_scale, p global_decode_scale, SF the decoded block scale.
+Of NaN and a number, `min`, `max` and `clamp` return the number, as C fminf and PTX min do; `nan_min` and `nan_clamp`
+return NaN, as torch does.
 """
 
 from __future__ import annotations
@@ -44,6 +46,11 @@ def _inverse(values: torch.Tensor) -> torch.Tensor:
     return torch.div(_constant(1.0, values), values)
 
 
+def _at_most(values: torch.Tensor, most: float) -> torch.Tensor:
+    """Return min(values, most), `most` where a value is NaN."""
+    return torch.fmin(values, _constant(most, values))
+
+
 def scale_amax_first(v: Values, ops: Operations) -> torch.Tensor:
     """Return g * (a * rcp(6))."""
     a, g = v["block_amax"], v["global_encode_scale"]
@@ -51,10 +58,10 @@ def scale_amax_first(v: Values, ops: Operations) -> torch.Tensor:
 
 
 def scale_global_first(v: Values, ops: Operations) -> torch.Tensor:
-    """Return a * (g * (1/6))."""
+    """Return min(a * (g * (1/6)), FLT_MAX)."""
     del ops
     a, g = v["block_amax"], v["global_encode_scale"]
-    return a * (g * _inverse(_largest_code(g)))
+    return _at_most(a * (g * _inverse(_largest_code(g))), FLOAT32_MAX)
 
 
 def scale_global_first_approximate(v: Values, ops: Operations) -> torch.Tensor:
@@ -77,12 +84,23 @@ def scale_quotient_over_decode(v: Values, ops: Operations) -> torch.Tensor:
     return torch.div(torch.div(a, _largest_code(a)), p)
 
 
-def clamp_scale(least: float) -> Callable[[Values, Operations], torch.Tensor]:
+def nan_clamp_scale(least: float) -> Callable[[Values, Operations], torch.Tensor]:
     """Return the operation that limits `unclamped_scale` to [least, 448]; NaN stays NaN."""
 
     def clamp(v: Values, ops: Operations) -> torch.Tensor:
         del ops
         return v["unclamped_scale"].clamp(least, NVFP4.scale.max)
+
+    return clamp
+
+
+def clamp_scale(least: float) -> Callable[[Values, Operations], torch.Tensor]:
+    """Return the operation that limits `unclamped_scale` to [least, 448]; NaN becomes `least`."""
+
+    def clamp(v: Values, ops: Operations) -> torch.Tensor:
+        del ops
+        scale = v["unclamped_scale"]
+        return _at_most(torch.fmax(scale, _constant(least, scale)), NVFP4.scale.max)
 
     return clamp
 
@@ -118,11 +136,11 @@ def multiplier_ieee_bounded(v: Values, ops: Operations) -> torch.Tensor:
     """Return min(1 / (SF * (1/g)), FLT_MAX)."""
     del ops
     product = v["decoded_scale"] * _inverse(v["global_encode_scale"])
-    return _inverse(product).clamp(max=FLOAT32_MAX)
+    return _at_most(_inverse(product), FLOAT32_MAX)
 
 
 def multiplier_encode_times_reciprocal(v: Values, ops: Operations) -> torch.Tensor:
-    """Return min(g * rcp(SF), FLT_MAX)."""
+    """Return nan_min(g * rcp(SF), FLT_MAX)."""
     return (v["global_encode_scale"] * ops.reciprocal(v["decoded_scale"])).clamp(max=FLOAT32_MAX)
 
 

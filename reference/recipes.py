@@ -2,7 +2,7 @@
 
 All recipes share one frame. For a block of 16 elements x (widened to float32, which is exact):
 
-    block_amax   largest |x| of the block, NaN dropped or not as the recipe says
+    block_amax   largest |x| of the block; what becomes of NaN the recipe says (`NanInAmax`)
     steps        named operations on one value per block; among them they write
                  `block_scale` (the UE4M3 byte) and `multiplier`
     scaled       x * multiplier                 (one float32 product)
@@ -13,12 +13,14 @@ what earlier steps wrote, computes float32 with one rounding per written operati
 Recipes differ only at ties of the UE4M3 and E2M1 roundings, at underflow and on zero, Inf and NaN; but there they do.
 
 Symbols in formulas: a block_amax, g global_encode_scale (about 2688 / tensor amax), p global_decode_scale (about
-tensor amax / 2688), SF the decoded block scale, rcp the reciprocal of the arithmetic in use, `/` always IEEE.
+tensor amax / 2688), SF the decoded block scale, rcp the reciprocal of the arithmetic in use, `/` always IEEE. Of NaN
+and a number `min` and `clamp` give the number, `nan_min` and `nan_clamp` give NaN.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 import torch
@@ -37,6 +39,7 @@ from nvfp4_moe.reference.recipe_steps import (
     multiplier_inverse_decode_over_scale,
     multiplier_unless_amax_zero,
     multiplier_unless_scale_zero,
+    nan_clamp_scale,
     scale_amax_first,
     scale_global_first,
     scale_global_first_approximate,
@@ -47,6 +50,17 @@ from nvfp4_moe.reference.recipe_steps import (
 GlobalScale = Literal["global_encode_scale", "global_decode_scale"]
 
 
+class NanInAmax(StrEnum):
+    """What becomes of NaN elements in block_amax; the values are how a recipe says it."""
+
+    PROPAGATED = "NaN propagated"
+    """One NaN makes it NaN."""
+    DROPPED = "NaN dropped, NaN if nothing else is there"
+    """The maximum starts with the first elements: only a block of NaN alone gives NaN."""
+    DROPPED_FROM_ZERO = "NaN dropped, 0 if nothing else is there"
+    """The maximum starts with 0."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """The operations of one implementation, in order."""
@@ -55,17 +69,15 @@ class Recipe:
     source: str
     global_scale: GlobalScale
     """Which direction of the global scale it takes."""
-    drops_nan: bool
-    """Whether block_amax ignores NaN elements (a block of NaN alone has amax NaN either way)."""
+    nan_in_amax: NanInAmax
+    """What becomes of NaN elements in block_amax."""
     steps: tuple[Step, ...]
     domain: str = "any input"
     """Where the recipe is known to be exact."""
 
     def formulas(self) -> tuple[str, ...]:
         """Return the recipe as text, one line an operation."""
-        amax = (
-            "block_amax = max |x|, NaN dropped" if self.drops_nan else "block_amax = max |x|, NaN propagated"
-        )
+        amax = f"block_amax = max |x|, {self.nan_in_amax}"
         steps = tuple(f"{step.writes} = {step.formula}" for step in self.steps)
         return (amax, *steps, "scaled = x * multiplier", "code = e2m1(scaled)")
 
@@ -101,20 +113,18 @@ class Recipe:
             codes uint8 (R, K/16, 16), and every value per block by name.
         """
         elements = blocks.to(torch.float32)
-        values = self.block_values(largest_magnitude(elements, drop_nan=self.drops_nan), global_scale, ops)
+        values = self.block_values(largest_magnitude(elements, self.nan_in_amax), global_scale, ops)
         scaled = elements * values["multiplier"].unsqueeze(-1)
         return encode_e2m1(scaled), values
 
 
-def largest_magnitude(blocks: torch.Tensor, *, drop_nan: bool) -> torch.Tensor:
-    """Return max |x| over the last axis of float32 `blocks`.
-
-    With `drop_nan` a NaN is ignored as in PTX max (the other operand wins) and only NaN alone gives NaN; without,
-    one NaN makes the result NaN.
-    """
+def largest_magnitude(blocks: torch.Tensor, nan: NanInAmax) -> torch.Tensor:
+    """Return max |x| over the last axis of float32 `blocks`; `nan` says what becomes of NaN."""
     magnitudes = blocks.abs()
-    if not drop_nan:
+    if nan is NanInAmax.PROPAGATED:
         return magnitudes.amax(dim=-1)
+    if nan is NanInAmax.DROPPED_FROM_ZERO:
+        return magnitudes.nan_to_num(0.0, posinf=torch.inf).amax(dim=-1)
     largest = torch.where(magnitudes.isnan(), -1.0, magnitudes).amax(dim=-1)
     return torch.where(largest < 0, torch.nan, largest)
 
@@ -128,7 +138,7 @@ VLLM = Recipe(
     name="vllm",
     source="vLLM csrc/.../fp4/nvfp4_utils.cuh cvt_warp_fp16_to_fp4; the same in QuTLASS and FlashInfer CuTe-DSL",
     global_scale="global_encode_scale",
-    drops_nan=True,
+    nan_in_amax=NanInAmax.DROPPED,
     steps=(
         Step("scale", "g * (a * rcp(6))", scale_amax_first),
         *_TO_BYTE,
@@ -140,7 +150,7 @@ TENSORRT_LLM = Recipe(
     name="tensorrt_llm",
     source="TensorRT-LLM quantization.cuh cvt_warp_fp16_to_fp4; FlashInfer's default CUDA back end",
     global_scale="global_encode_scale",
-    drops_nan=True,
+    nan_in_amax=NanInAmax.DROPPED,
     steps=(
         Step("scale", "g * (a * rcp(6))", scale_amax_first),
         *_TO_BYTE,
@@ -150,11 +160,12 @@ TENSORRT_LLM = Recipe(
 
 TRANSFORMER_ENGINE = Recipe(
     name="transformer_engine",
-    source="TransformerEngine core_nvfp4.cuh (CUDA kernels, default mathematics)",
+    # The kernels without a transpose leave out the min of the scale, which only an Inf with g up to 2^-148 can tell.
+    source="TransformerEngine core_nvfp4.cuh, quantize_transpose_nvfp4.cuh (fmaxf from 0, fminf; default mathematics)",
     global_scale="global_encode_scale",
-    drops_nan=True,
+    nan_in_amax=NanInAmax.DROPPED_FROM_ZERO,
     steps=(
-        Step("scale", "a * (g * (1/6))", scale_global_first),
+        Step("scale", "min(a * (g * (1/6)), FLT_MAX)", scale_global_first),
         *_TO_BYTE,
         Step("multiplier", "min(1 / (SF * (1/g)), FLT_MAX)", multiplier_ieee_bounded),
     ),
@@ -162,13 +173,13 @@ TRANSFORMER_ENGINE = Recipe(
 
 CUTLASS = Recipe(
     name="cutlass",
-    source="CUTLASS SM100 block-scale-factor epilogue (Sm100BlockScaleFactorRowStore)",
+    source="CUTLASS SM100 block-scale-factor epilogue (Sm100BlockScaleFactorRowStore; NaN-propagating amax and minimum)",
     global_scale="global_encode_scale",
-    drops_nan=False,
+    nan_in_amax=NanInAmax.PROPAGATED,
     steps=(
         Step("scale", "a * (g * rcp(6))", scale_global_first_approximate),
         *_TO_BYTE,
-        Step("multiplier", "min(g * rcp(SF), FLT_MAX)", multiplier_encode_times_reciprocal),
+        Step("multiplier", "nan_min(g * rcp(SF), FLT_MAX)", multiplier_encode_times_reciprocal),
     ),
 )
 
@@ -176,14 +187,18 @@ TORCHAO = Recipe(
     name="torchao",
     source="torchao nvfp4_tensor.py nvfp4_quantize with a per-tensor scale",
     global_scale="global_decode_scale",
-    drops_nan=False,
+    nan_in_amax=NanInAmax.PROPAGATED,
     steps=(
         Step("unclamped_scale", "(a / 6) / p", scale_quotient_over_decode),
-        Step("scale", "clamp(unclamped_scale, 2^-6, 448)", clamp_scale(NVFP4.scale.min_normal)),
+        Step("scale", "nan_clamp(unclamped_scale, 2^-6, 448)", nan_clamp_scale(NVFP4.scale.min_normal)),
         *_TO_BYTE,
         Step("multiplier", "(1/p) / SF", multiplier_inverse_decode_over_scale),
     ),
-    domain="finite inputs; torchao's own element cast gives a NaN the code 3 or 11",
+    domain=(
+        "every element but those whose x * multiplier is NaN: a NaN in the block, or a zero where the multiplier is Inf "
+        "(p up to 2^-122). There torchao's element cast shifts the bits of the NaN, so that its code (3, 4, 11 or 12) "
+        "differs between devices; this recipe gives 7"
+    ),
 )
 
 MSLK_LEAST_SCALE = 2.0**-16
@@ -191,9 +206,9 @@ MSLK_LEAST_SCALE = 2.0**-16
 
 MSLK = Recipe(
     name="mslk",
-    source="MSLK Triton quantize (torchao use_triton_kernel), default precise mode",
+    source="MSLK Triton quantize (torchao use_triton_kernel), default precise mode; tl.max and tl.clamp drop NaN",
     global_scale="global_encode_scale",
-    drops_nan=False,
+    nan_in_amax=NanInAmax.DROPPED,
     steps=(
         Step("unclamped_scale", "(a / 6) * g", scale_quotient_times_encode),
         Step("scale", "clamp(unclamped_scale, 2^-16, 448)", clamp_scale(MSLK_LEAST_SCALE)),

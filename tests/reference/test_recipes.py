@@ -12,7 +12,15 @@ import torch
 
 from nvfp4_moe.reference.casts import unpack
 from nvfp4_moe.reference.quantize import quantize
-from nvfp4_moe.reference.recipes import RECIPES, TORCHAO, TRANSFORMER_ENGINE, VLLM, Recipe, largest_magnitude
+from nvfp4_moe.reference.recipes import (
+    RECIPES,
+    TORCHAO,
+    TRANSFORMER_ENGINE,
+    VLLM,
+    NanInAmax,
+    Recipe,
+    largest_magnitude,
+)
 
 NUMERATOR = torch.tensor(2688.0)
 NAN, INF = float("nan"), float("inf")
@@ -90,7 +98,7 @@ def test_scale_bytes_that_separate_recipes(amax: float, value: float, scales: tu
         ("vllm", 6.0, [NAN, 3.0, -1.0], 0x76, [7, 7, 12]),
         ("tensorrt_llm", 6.0, [NAN, 3.0, -1.0], 0x76, [7, 7, 12]),
         ("cutlass", 6.0, [NAN, 3.0, -1.0], 0x7F, [7, 7, 7]),
-        ("mslk", 6.0, [NAN, 3.0, -1.0], 0x7F, [7, 7, 7]),
+        ("mslk", 6.0, [NAN, 3.0, -1.0], 0x76, [7, 7, 12]),
     ],
 )
 def test_blocks_that_separate_recipes(
@@ -111,19 +119,92 @@ def test_infinite_element_with_scale_one() -> None:
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_vllm_block_of_nan_alone(sign: float) -> None:
-    row = torch.full((1, 16), NAN).copysign(torch.tensor(sign))
-    result = quantize(row, 100.0)
-    assert result.block_scale.item() == 0x7F
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(
+    ("recipe", "scale"),
+    [("vllm", 0x7F), ("tensorrt_llm", 0x7F), ("cutlass", 0x7F), ("transformer_engine", 0x00), ("mslk", 0x00)],
+)
+def test_block_of_nan_alone(recipe: str, scale: int, dtype: torch.dtype, sign: float) -> None:
+    """TransformerEngine's amax starts at 0; MSLK's clamp turns the NaN into 2^-16, which rounds to 0."""
+    row = torch.full((1, 16), NAN).copysign(torch.tensor(sign)).to(dtype)
+    result = quantize(row, 100.0, recipe=recipe)
+    assert result.block_scale.item() == scale
     assert unpack(result.packed).tolist() == [[7] * 16]
 
 
 def test_largest_magnitude_drops_or_propagates_nan() -> None:
     blocks = torch.tensor([[1.0, NAN, -3.0], [NAN, NAN, NAN], [-0.0, 0.0, -0.0], [-INF, NAN, 1.0]])
-    dropped = largest_magnitude(blocks, drop_nan=True)
+    dropped = largest_magnitude(blocks, NanInAmax.DROPPED)
     assert torch.equal(dropped.nan_to_num(7.0), torch.tensor([3.0, 7.0, 0.0, 3.4028234663852886e38]))
     assert dropped[1].isnan()
-    assert largest_magnitude(blocks, drop_nan=False).isnan().tolist() == [True, True, False, True]
+    assert largest_magnitude(blocks, NanInAmax.DROPPED_FROM_ZERO).tolist() == [3.0, 0.0, 0.0, INF]
+    assert largest_magnitude(blocks, NanInAmax.PROPAGATED).isnan().tolist() == [True, True, False, True]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize(
+    ("recipe", "codes"),
+    [
+        ("transformer_engine", [0, 15, 7, 0]),  # 0 * inf is NaN, and fminf(NaN, FLT_MAX) is FLT_MAX
+        ("cutlass", [0, 15, 7, 0]),  # g * rcp(SF) = g * inf
+        ("tensorrt_llm", [7, 7, 7, 7]),  # no limit: 0 * inf is a NaN multiplier
+        ("vllm", [0, 8, 0, 0]),  # guarded by SF == 0
+        ("mslk", [7, 15, 7, 7]),  # g / SF = inf, and 0 * inf is a NaN element
+    ],
+)
+def test_tiny_global_scale_whose_reciprocal_is_infinite(
+    recipe: str, codes: list[int], dtype: torch.dtype
+) -> None:
+    """1 / 2^-128 is Inf in float32, and SF underflows to 0."""
+    row = torch.zeros(1, 16)
+    row[0, 1:3] = torch.tensor([-1.0, 1.0])
+    result = quantize(row.to(dtype), 2.0**-128, recipe=recipe)
+    assert result.block_scale.item() == 0x00
+    assert unpack(result.packed)[0, :4].tolist() == codes
+
+
+def test_the_limit_of_a_scale_drops_a_nan_where_the_source_does() -> None:
+    """Inf * (g * 1/6) with g / 6 rounded to 0: TransformerEngine's fminf gives FLT_MAX, so 448; elsewhere NaN."""
+    row = torch.full((1, 16), INF)
+    smallest = torch.tensor(1, dtype=torch.int32).view(torch.float32)
+    scales = {
+        recipe: quantize(row, smallest, recipe=recipe).block_scale.item()
+        for recipe in ("transformer_engine", "cutlass", "vllm")
+    }
+    assert scales == {"transformer_engine": 0x7E, "cutlass": 0x7F, "vllm": 0x7E}
+
+
+@pytest.mark.parametrize(
+    ("values", "decode", "scale", "codes"),
+    [
+        ([1.0, 0.0], 2.0**-127, 0x7E, [7, 0]),
+        ([0.0, -0.0], 2.0**-121, 0x08, [0, 8]),
+        ([INF, 3.0, -1.0, 0.0], 1.0, 0x7E, [7, 0, 8, 0]),
+        # outside the domain are the zeros alone, at which torchao 0.18 on x86 gives 11
+        ([1.0, 0.0, -1.0], 2.0**-128, 0x7E, [7, None, 15]),
+        ([2.0**-130, 0.0], 2.0**-122, 0x08, [7, None]),
+        ([INF, 3.0, 0.0], 2.0**-128, 0x7E, [7, 7, None]),
+        ([0.0, -0.0], 2.0**-122, 0x08, [None, None]),
+    ],
+)
+def test_torchao_at_the_edges_of_its_domain(
+    values: list[float], decode: float, scale: int, codes: list[int | None]
+) -> None:
+    """Bytes that torchao 0.18.0 gave on a CPU; None where its input to the cast is NaN, and ours then gives 7."""
+    row = torch.zeros(1, 16)
+    row[0, : len(values)] = torch.tensor(values)
+    result = quantize(row, global_decode_scale=decode, recipe="torchao", intermediates=True)
+    assert result.intermediates is not None
+    outside = (row * result.intermediates["multiplier"]).isnan()[0, : len(values)].tolist()
+    assert outside == [code is None for code in codes]
+    assert result.block_scale.item() == scale
+    subject = unpack(result.packed)[0, : len(values)].tolist()
+    assert subject == [7 if code is None else code for code in codes]
+
+
+def test_torchao_states_its_domain() -> None:
+    assert "x * multiplier is NaN" in TORCHAO.domain
+    assert {recipe.domain for recipe in RECIPES.values()} == {"any input", TORCHAO.domain}
 
 
 @pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
@@ -150,5 +231,5 @@ def test_vllm_intermediates_are_the_named_operations() -> None:
 
 def test_recipes_differ_only_as_data() -> None:
     assert VLLM.steps[0].formula == "g * (a * rcp(6))"
-    assert TRANSFORMER_ENGINE.steps[0].formula == "a * (g * (1/6))"
+    assert TRANSFORMER_ENGINE.steps[0].formula == "min(a * (g * (1/6)), FLT_MAX)"
     assert TORCHAO.global_scale == "global_decode_scale"
