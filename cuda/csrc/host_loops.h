@@ -143,7 +143,7 @@ void route(const RoutingArguments<Id>& call, int64_t workers, const Writer& writ
         if (expert == kNoExpert) {
           skip_slot(call, slot, offset, write);
         } else {
-          place_slot(call, slot, next[expert]++, write);
+          place_slot(call, slot, slot / call.topk, next[expert]++, write);
         }
       }
     }

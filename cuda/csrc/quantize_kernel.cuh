@@ -19,6 +19,7 @@
 namespace nvfp4_moe::device {
 
 constexpr int kMostThreads = 256;
+constexpr int kResidentBlocks = 4;  // a multiprocessor; leaves 64 registers a thread
 constexpr float kFastLimit = 7.0f;  // v/2 + 4 rounds to 7 below it
 
 struct Registers {
@@ -338,7 +339,7 @@ __device__ __forceinline__ void zero_padding_of_expert(const QuantizeArguments& 
 // Thread blocks (x, y, z): x counts groups of rows, y the parts of a row, z the experts of the masked form. Behind the
 // `row_blocks` of rows, x counts the experts whose row padding is to be zeroed (masked form: one, that of z).
 template <class Type, bool kFused, Form kForm, class Arithmetic>
-__global__ void __launch_bounds__(kMostThreads, kFused ? 4 : 5)  // 64 or 48 registers
+__global__ void __launch_bounds__(kMostThreads, kResidentBlocks)
     quantize_kernel(const __grid_constant__ QuantizeArguments call, Arithmetic arithmetic, Split split) {
   const int32_t behind = static_cast<int32_t>(blockIdx.x) - split.row_blocks;
   if (behind >= 0) {

@@ -17,7 +17,6 @@ struct Geometry {
 };
 
 constexpr int64_t kMostRowsEach = 8;
-constexpr int64_t kWaves = 8;                   // thread blocks for each multiprocessor wanted before warps get more rows
 constexpr int64_t kSharedVectorExperts = 2048;  // 24 KiB; more experts are searched in global memory
 
 // `rows` of each of `slabs` slabs (one, or the experts of the masked form).
@@ -29,7 +28,7 @@ Geometry geometry_of(int64_t rows, int64_t slabs, const QuantizeArguments& call,
   const int64_t along = round_up(ceil_div(padded_blocks, splits), 32);
   const int64_t groups = std::max<int64_t>(1, kMostThreads / along);
   const int64_t rows_each =
-      std::clamp<int64_t>(rows * splits * slabs / (groups * multiprocessors * kWaves), 1, kMostRowsEach);
+      std::clamp<int64_t>(ceil_div(rows * splits * slabs, groups * multiprocessors * kResidentBlocks), 1, kMostRowsEach);
   const int64_t row_blocks = ceil_div(rows, groups * rows_each);
   const int64_t padding_blocks = !zero_row_padding ? 0 : kForm == Form::kMasked ? 1 : call.experts;
   const int64_t ring_bytes = along * groups / 32 * Ring<kFused>::kBytesAWarp;

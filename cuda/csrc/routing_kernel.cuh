@@ -3,7 +3,7 @@
 // One cluster of up to eight thread blocks; a worker is a warp. Counts live in shared memory, one row a warp, and blocks
 // read each other's totals through distributed shared memory, so the ids are read twice and nothing else goes through
 // global memory but the outputs. A warp counts with atomic additions to its own row, whose order does not matter, and
-// places by match.any: a lane's rank is the number of lanes below it with the same expert, which keeps the order.
+// places by votes: a lane's rank is the number of lanes below it with the same expert, which keeps the order.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -18,29 +18,55 @@ constexpr int kWarp = 32;
 constexpr int kMostWarps = 32;
 constexpr int kFewestWarps = 8;
 constexpr int kMostBlocks = 8;          // the portable cluster size
-constexpr int kIdsInFlight = 8;         // ids that a lane asks for before it works on the first
 constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
 
-// Calls work(slot, expert) for the slots of a segment, 32 at a time in order. Lanes behind the segment take part with
-// slot -1 and no expert.
+// Calls work(slot, expert) for the slots of a segment, 32 at a time in order, while the next two ids are on their way.
+// Lanes behind the segment take part with slot -1 and no expert. Not unrolled: the code runs once or a few times, and
+// fetching more of it would take longer than running it.
 template <class Id, class Work>
 __device__ __forceinline__ void for_slots(const RoutingArguments<Id>& call, const Segment& segment, int lane,
                                           const Work& work) {
-  for (int32_t base = segment.first; base < segment.last; base += kIdsInFlight * kWarp) {
-    int32_t expert[kIdsInFlight];
-#pragma unroll
-    for (int i = 0; i < kIdsInFlight; ++i) {
-      const int32_t slot = base + i * kWarp + lane;
-      expert[i] = slot < segment.last ? expert_of_slot(call, slot) : kNoExpert;
-    }
-#pragma unroll
-    for (int i = 0; i < kIdsInFlight; ++i) {
-      if (base + i * kWarp >= segment.last) break;
-      const int32_t slot = base + i * kWarp + lane;
-      work(slot < segment.last ? slot : -1, expert[i]);
-    }
+  const auto expert_at = [&](int32_t slot) { return slot < segment.last ? expert_of_slot(call, slot) : kNoExpert; };
+  int32_t slot = segment.first + lane;
+  int32_t now = expert_at(slot);
+  int32_t next = expert_at(slot + kWarp);
+#pragma unroll 1
+  for (int32_t base = segment.first; base < segment.last; base += kWarp, slot += kWarp) {
+    const int32_t later = expert_at(slot + 2 * kWarp);
+    work(slot < segment.last ? slot : -1, now);
+    now = next;
+    next = later;
   }
 }
+
+// The lanes whose value is the same, values in [-1, 2^bits): one vote a bit, which is faster than match.any here.
+__device__ __forceinline__ uint32_t lanes_with_same(int32_t value, int32_t bits) {
+  uint32_t same = kAllLanes;
+#pragma unroll 4
+  for (int32_t bit = 0; bit < bits; ++bit) {
+    const bool set = (value >> bit & 1) != 0;
+    const uint32_t votes = __ballot_sync(kAllLanes, set);
+    same &= set ? votes : ~votes;
+  }
+  return same;
+}
+
+// The token of a lane's slot while the slots go up in steps of a warp: one division, then additions.
+struct Token {
+  int32_t token;
+  int32_t within;  // place among the token's slots
+
+  __device__ __forceinline__ Token(int32_t slot, int32_t topk) : token(slot / topk), within(slot % topk) {}
+
+  __device__ __forceinline__ void step(int32_t whole, int32_t rest, int32_t topk) {
+    token += whole;
+    within += rest;
+    if (within >= topk) {
+      within -= topk;
+      ++token;
+    }
+  }
+};
 
 // Inclusive sums over the lanes of a warp.
 __device__ __forceinline__ int2 warp_scan(int2 sum, int lane) {
@@ -154,17 +180,22 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
   __syncthreads();
 
   const int32_t routed_rows = running.x;
+  const int32_t bits = 32 - __clz(call.experts);  // -1 has all of them set, which no expert has
+  const int32_t whole = kWarp / call.topk;
+  const int32_t rest = kWarp % call.topk;
+  Token at(segment.first + lane, call.topk);
   for_slots(call, segment, lane, [&](int32_t slot, int32_t expert) {
-    const uint32_t peers = __match_any_sync(kAllLanes, expert);
+    const uint32_t peers = lanes_with_same(expert, bits);
     const uint32_t below = peers & ((1u << lane) - 1u);
     if (expert != kNoExpert) {
-      place_slot(call, slot, starts[expert] + mine[expert] + __popc(below), Store{});
+      place_slot(call, slot, at.token, starts[expert] + mine[expert] + __popc(below), Store{});
     } else if (slot >= 0) {
       skip_slot(call, slot, routed_rows, Store{});
     }
     __syncwarp();
     if (expert != kNoExpert && below == 0) mine[expert] += __popc(peers);
     __syncwarp();
+    at.step(whole, rest, call.topk);
   });
   for (int32_t position = routed_rows + block * threads + thread; position < call.slots; position += blocks * threads) {
     clear_tail(call, position, Store{});

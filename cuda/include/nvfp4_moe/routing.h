@@ -77,11 +77,12 @@ NVFP4_HD void write_expert(const RoutingArguments<Id>& call, int32_t e, int32_t 
   }
 }
 
-// A slot whose expert is known: `position` is its routed row.
+// A slot of `token` = slot / topk whose expert is known: `position` is its routed row.
 template <class Id, class Writer>
-NVFP4_HD void place_slot(const RoutingArguments<Id>& call, int32_t slot, int32_t position, const Writer& write) {
+NVFP4_HD void place_slot(const RoutingArguments<Id>& call, int32_t slot, int32_t token, int32_t position,
+                         const Writer& write) {
   write(call.output_permutation + slot, position);
-  write(call.input_permutation + position, slot / call.topk);
+  write(call.input_permutation + position, token);
 }
 
 // A slot without an expert: it points behind the routed rows.
