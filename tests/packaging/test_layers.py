@@ -45,6 +45,7 @@ PLANTED = {
     "analysis/planted_plot.py": "import matplotlib\n",
     "verification/planted_terminal.py": "import rich\n",
     "verification/planted_ffi.py": "import tvm_ffi\n",
+    "verification/planted_pytest.py": "import pytest\n",
 }
 """A violation for each contract."""
 

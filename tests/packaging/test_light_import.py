@@ -11,7 +11,18 @@ import pytest
 
 SRC = Path(__file__).resolve().parents[2] / "src"
 
-EXTRAS = ("hypothesis", "z3", "cvc5", "matplotlib", "tvm_ffi", "ml_dtypes", "gfloat", "mpmath", "jsonschema")
+EXTRAS = (
+    "hypothesis",
+    "z3",
+    "cvc5",
+    "matplotlib",
+    "tvm_ffi",
+    "ml_dtypes",
+    "gfloat",
+    "mpmath",
+    "jsonschema",
+    "pytest",
+)
 TERMINAL = ("click", "rich")
 
 PROMISES = {
