@@ -19,7 +19,6 @@ from nvfp4_moe.verification.conformance.plan import may_refuse
 from nvfp4_moe.verification.conformance.subject import Subject
 
 QUANT, FUSED = "scaled_fp4_experts_quant", "silu_and_mul_scaled_fp4_experts_quant"
-MASKED = "scaled_fp4_masked_quant"
 Operation = Callable[..., Any]
 Checks = Callable[[Subject, QuantCase], dict[str, str]]
 Planted = Callable[..., Subject]
@@ -367,60 +366,3 @@ def test_pointers_stand_where_the_case_says(planted: Planted, checks: Checks) ->
     seen.clear()
     assert checks(subject, replace(CASE, offset=64, offset_all=False)) == {}
     assert set(seen) == {(64, 0)}  # scales are declared to be aligned to 128
-
-
-# --- other forms -------------------------------------------------------------------------------------------
-
-
-def returning(wrong: int = 0) -> Callable[[Operation], Operation]:
-    def wrap(operation: Operation) -> Operation:
-        def functional(
-            input: Tensor, g: Tensor, offsets: Tensor, scale_offsets: Tensor
-        ) -> tuple[Tensor, Tensor]:
-            output = torch.zeros((len(input), input.shape[1] // 2), dtype=torch.uint8)
-            scales = torch.zeros((int(scale_offsets[-1]) + 128, -(-input.shape[1] // 64)), dtype=torch.int32)
-            operation(output, scales, input, g, offsets, scale_offsets)
-            output[0, 0] ^= wrong
-            return output, scales
-
-        return functional
-
-    return wrap
-
-
-def test_outputs_that_are_returned(planted: Planted, checks: Checks) -> None:
-    assert checks(planted(QUANT, returning(), IEEE), CASE) == {}
-    assert checks(planted(QUANT, returning(wrong=1), IEEE), CASE) == {"golden": "bytes"}
-    found = checks(planted(QUANT, returning(), IEEE), replace(CASE, extra_scale_rows=0))
-    assert "is due" in found["raised"]
-
-
-MASKED_CASE = replace(CASE, operation=MASKED, unrouted_rows=130, extra_scale_rows=0)
-
-
-def a_masked_row(output: Tensor, scales: Tensor, input: Tensor, g: Tensor, masked_m: Tensor) -> None:
-    output[0, masked_m[0], 0] = 1
-
-
-def a_scale_past_the_last_tile(output: Tensor, scales: Tensor, *others: Tensor) -> None:
-    scales[1, 0, 0] = 1  # expert 1 has no rows
-
-
-def a_masked_scale(output: Tensor, scales: Tensor, *others: Tensor) -> None:
-    scales.view(torch.uint8)[2].view(-1)[0] ^= 1
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (a_masked_row, {"untouched": "memory"}),
-        (a_scale_past_the_last_tile, {"untouched": "memory"}),
-        (a_masked_scale, {"golden": "bytes"}),
-    ],
-    ids=lambda it: getattr(it, "__name__", ""),
-)
-def test_the_masked_form(
-    change: Callable[..., None], told: dict[str, str], right: Subject, planted: Planted, checks: Checks
-) -> None:
-    assert checks(right, MASKED_CASE) == {}
-    assert checks(planted(MASKED, then(change)), MASKED_CASE) == told
