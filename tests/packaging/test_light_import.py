@@ -21,7 +21,6 @@ EXTRAS = (
     "gfloat",
     "mpmath",
     "jsonschema",
-    "pytest",
 )
 TERMINAL = ("click", "rich")
 
