@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, operations
+from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, keeps_subnormals, operations
 from nvfp4_moe.reference.expert_layouts import experts_to_layout, masked_to_layout, packed_blockscale_offsets
 from nvfp4_moe.reference.input_checks import (
     check_device,
@@ -29,6 +29,7 @@ from nvfp4_moe.reference.rows import QuantizedRows, quantize_rows
 from nvfp4_moe.reference.silu import silu_and_mul
 
 
+@keeps_subnormals
 def quantize_experts(
     input: torch.Tensor,
     global_encode_scale: torch.Tensor | None,
@@ -125,6 +126,7 @@ def silu_and_mul_quantize_experts(
     )
 
 
+@keeps_subnormals
 def quantize_masked(
     input: torch.Tensor,
     global_encode_scale: torch.Tensor | None,

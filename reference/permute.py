@@ -9,7 +9,7 @@
         sum = sum + topk_weights[t, slot] * float32(input[output_permutation[t * topk + slot], j])
     output[t, j] = sum rounded once to the output dtype
 
-The product is rounded before it is added (no fused multiply-add). The order of the sum is part of the
+The product is rounded before it is added (no fused multiply-add); subnormals are kept. The order of the sum is part of the
 contract: it makes the result a function of the token's own rows and weights.
 """
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from nvfp4_moe.reference.arithmetic import keeps_subnormals
 from nvfp4_moe.reference.checks import check_indices
 
 FLOAT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
@@ -45,6 +46,7 @@ def shuffle_rows(input: Tensor, row_map: Tensor) -> Tensor:
     return input.index_select(0, row_map)
 
 
+@keeps_subnormals
 def unpermute_rows(
     input: Tensor,
     output_permutation: Tensor,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, operations
+from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, keeps_subnormals, operations
 from nvfp4_moe.reference.input_checks import check_global_scale, check_input
 from nvfp4_moe.reference.layouts import layout_by_name, to_layout
 from nvfp4_moe.reference.recipes import Recipe, recipe_named
@@ -34,6 +34,7 @@ class Quantized:
     scale, block_scale, decoded_scale, multiplier, ...)."""
 
 
+@keeps_subnormals
 def quantize(
     input: torch.Tensor,
     global_encode_scale: torch.Tensor | float | None = None,

@@ -25,7 +25,7 @@ from typing import Literal
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Operations
+from nvfp4_moe.reference.arithmetic import Operations, keeps_subnormals
 from nvfp4_moe.reference.casts import encode_e2m1
 from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.recipe_steps import (
@@ -81,6 +81,7 @@ class Recipe:
         steps = tuple(f"{step.writes} = {step.formula}" for step in self.steps)
         return (amax, *steps, "scaled = x * multiplier", "code = e2m1(scaled)")
 
+    @keeps_subnormals
     def block_values(
         self, block_amax: torch.Tensor, global_scale: torch.Tensor, ops: Operations
     ) -> dict[str, torch.Tensor]:
@@ -99,6 +100,7 @@ class Recipe:
             values[step.writes] = step.compute(values, ops)
         return values
 
+    @keeps_subnormals
     def quantize_blocks(
         self, blocks: torch.Tensor, global_scale: torch.Tensor, ops: Operations
     ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
