@@ -13,13 +13,13 @@ INPUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 """Legal dtypes of activations and weights."""
 
 
-def check_input(name: str, tensor: torch.Tensor, *, dims: int, gated: bool = False) -> None:
-    """Check an input of `dims` dimensions whose last one holds whole blocks.
+def check_input(name: str, tensor: torch.Tensor, *, dims: int | None = None, gated: bool = False) -> None:
+    """Check an input whose last dimension holds whole blocks.
 
     Args:
         name: what the message calls it.
         tensor: the input.
-        dims: dimensions it must have.
+        dims: dimensions it must have; None: any, from one on.
         gated: whether the last dimension holds gate and up side by side (2K).
 
     Raises:
@@ -29,7 +29,9 @@ def check_input(name: str, tensor: torch.Tensor, *, dims: int, gated: bool = Fal
     if not isinstance(tensor, torch.Tensor) or tensor.dtype not in INPUT_DTYPES:
         given = tensor.dtype if isinstance(tensor, torch.Tensor) else type(tensor).__name__
         raise TypeError(f"{name} must be a tensor of {' or '.join(map(str, INPUT_DTYPES))}, got {given}")
-    if tensor.dim() != dims:
+    if dims is None and tensor.dim() == 0:
+        raise ValueError(f"{name} must have a dimension of columns, got shape {tuple(tensor.shape)}")
+    if dims is not None and tensor.dim() != dims:
         raise ValueError(f"{name} must have {dims} dimensions, got shape {tuple(tensor.shape)}")
     width = tensor.shape[-1]
     halves = 2 if gated else 1

@@ -8,7 +8,7 @@ import torch
 
 from nvfp4_moe.reference import tables
 from nvfp4_moe.reference.arithmetic import HardwareOperations
-from nvfp4_moe.reference.silu import SERIES_BELOW, silu, silu_and_mul, silu_table
+from nvfp4_moe.reference.silu import PIECE_ELEMENTS, SERIES_BELOW, silu, silu_and_mul, silu_table
 from nvfp4_moe.reference.tables import Table, register_table
 from nvfp4_moe.verification.counter import words
 
@@ -94,6 +94,24 @@ def test_float32_input_special_and_ordinary_values() -> None:
     assert silu(torch.tensor([-torch.inf])).view(torch.int32).item() == -0x8000_0000
 
 
+def test_float32_inputs_whose_half_is_a_tie() -> None:
+    """Below 2^-125 x/2 may lie half-way between two subnormals, and x^2/4, which float64 cannot hold, decides."""
+    low = torch.arange(1, 2**12, dtype=torch.int32)  # from 2^-149 on
+    high = torch.tensor([1 << 24], dtype=torch.int32) + torch.arange(
+        -(2**10), 2**10, dtype=torch.int32
+    )  # at 2^-125
+    raw = (words(9, "subnormal", 0, 2000) & 0x00FF_FFFF).to(torch.int32)
+    positive = torch.cat((low, high, raw)).view(torch.float32)
+    inputs = torch.cat((positive, -positive))
+    true = torch.tensor([true_silu(value) for value in inputs.to(torch.float64).tolist()])
+    wrong = silu(inputs).view(torch.int32) != torch.where(true == 0, true.copysign(inputs), true).view(
+        torch.int32
+    )
+    assert not wrong.any(), inputs[wrong][:4]
+    smallest = torch.tensor([1, -0x7FFF_FFFF], dtype=torch.int32).view(torch.float32)
+    assert silu(smallest).view(torch.int32).tolist() == [1, -0x8000_0000]
+
+
 def test_table_does_not_depend_on_a_flush_of_subnormals() -> None:
     true = silu_table(torch.bfloat16)
     assert ((true != 0) & (true.abs() < 2.0**-126)).any()
@@ -141,6 +159,24 @@ def test_hardware_silu_is_the_table_of_the_chip(dtype: torch.dtype) -> None:
     assert torch.equal(subject.view(torch.int32), values)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_rows_beyond_one_piece(dtype: torch.dtype) -> None:
+    """More elements than a piece holds, with a last piece that is shorter; each row alone is the same."""
+    rows, columns = 2 * PIECE_ELEMENTS // 512 + 3, 512
+    gate_up = ((words(6, "pieces", 0, rows * columns) >> 40) % 2048).to(dtype).view(rows, columns) / 256
+    subject = silu_and_mul(gate_up)
+    for row in (0, PIECE_ELEMENTS // 512 - 1, PIECE_ELEMENTS // 512, rows - 1):
+        assert torch.equal(subject[row], silu_and_mul(gate_up[row]))
+    assert silu_and_mul(gate_up[:0]).shape == (0, columns // 2)
+
+
+def test_a_row_wider_than_a_piece() -> None:
+    gate_up = ((words(7, "wide", 0, 2 * 4 * PIECE_ELEMENTS) >> 40) % 2048).to(torch.bfloat16).view(
+        2, -1
+    ) / 256
+    assert torch.equal(silu_and_mul(gate_up)[1], silu_and_mul(gate_up[1]))
+
+
 def test_strided_input_and_leading_dimensions() -> None:
     raw = words(4, "strided", 0, 2 * 3 * 64)
     gate_up = (raw.view(2, 64, 3) >> 52).to(torch.bfloat16).transpose(1, 2)
@@ -150,6 +186,10 @@ def test_strided_input_and_leading_dimensions() -> None:
 def test_errors() -> None:
     with pytest.raises(ValueError, match=r"2K must be a positive multiple of 32, got shape \(2, 48\)"):
         silu_and_mul(torch.zeros(2, 48))
+    with pytest.raises(ValueError, match=r"gate_up must have a dimension of columns, got shape \(\)"):
+        silu_and_mul(torch.zeros(()))
+    with pytest.raises(TypeError, match=r"gate_up must be a tensor of .* got list"):
+        silu_and_mul([0.0] * 32)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"bfloat16 or float16 inputs, got torch\.float32"):
         silu_and_mul(torch.zeros(2, 32), arithmetic=HardwareOperations())
     with pytest.raises(LookupError, match="silu_bf16 table for chip 'no such chip'"):
