@@ -36,7 +36,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install verify test lint format typecheck bench wheel clean
+.PHONY: help install verify test test-gpu lint format typecheck bench wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,6 +57,9 @@ verify: $(ENVIRONMENT) ## check every claim at level 1 and replay the recorded r
 
 test: $(ENVIRONMENT) ## run the test suite
 	$(RUN) -m pytest $(TESTS) $(PYTEST_ARGS)
+
+test-gpu: $(ENVIRONMENT) ## on a machine with a GPU: device tests, conformance of the kernels, sanitizer, times
+	RUN="$(RUN)" LEVEL=$(LEVEL) bash .ci/run-gpu
 
 lint: $(ENVIRONMENT) ## formatting, lint, spelling, import layers
 	$(RUN) -m ruff format --check .
