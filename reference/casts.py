@@ -58,11 +58,10 @@ def decode_e2m1(codes: torch.Tensor) -> torch.Tensor:
 
     Raises:
         TypeError: not uint8.
-        ValueError: a code above 15.
+        ValueError: a code above 15; the first is named.
     """
     _require_uint8(codes, "codes")
-    if codes.numel() and int(codes.max()) >= E2M1.num_codes:
-        raise ValueError(f"a code of E2M1 lies in [0, {E2M1.num_codes}), got {int(codes.max())}")
+    _require_codes(codes)
     return _decode(codes, E2M1)
 
 
@@ -94,11 +93,17 @@ def pack(codes: torch.Tensor) -> torch.Tensor:
 
     Raises:
         TypeError: not uint8.
-        ValueError: an odd number of columns.
+        ValueError: an odd number of columns, or a code above 15; the first is named.
     """
     _require_uint8(codes, "codes")
     if codes.dim() == 0 or codes.shape[-1] % 2:
         raise ValueError(f"codes must have an even number of columns, got shape {tuple(codes.shape)}")
+    _require_codes(codes)
+    return pack_encoded(codes)
+
+
+def pack_encoded(codes: torch.Tensor) -> torch.Tensor:
+    """Pack codes that come from `encode_e2m1`, of an even number of columns: `pack` without its checks."""
     return codes[..., 0::2] | (codes[..., 1::2] << NIBBLE_BITS)
 
 
@@ -179,3 +184,11 @@ def _value_table(form: ElementFormat, device: torch.device) -> torch.Tensor:
 def _require_uint8(tensor: torch.Tensor, name: str) -> None:
     if tensor.dtype != torch.uint8:
         raise TypeError(f"{name} must be uint8, got {tensor.dtype}")
+
+
+def _require_codes(codes: torch.Tensor) -> None:
+    """Refuse codes that E2M1 does not have; one pass and one scalar where all is well."""
+    if codes.numel() and int(codes.max()) >= E2M1.num_codes:
+        at = (codes >= E2M1.num_codes).nonzero()[0].tolist()
+        value = int(codes[tuple(at)])
+        raise ValueError(f"codes[{', '.join(map(str, at))}] = {value} is outside [0, {E2M1.num_codes})")

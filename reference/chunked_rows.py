@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 
 from nvfp4_moe.reference.arithmetic import Operations, keep_subnormals_in_this_thread, keeps_subnormals
-from nvfp4_moe.reference.casts import pack
+from nvfp4_moe.reference.casts import pack_encoded
 from nvfp4_moe.reference.padding import ceil_div
 from nvfp4_moe.reference.piece_quantizer import BLOCK, ROUNDS_BEYOND_LARGEST, PieceQuantizer
 from nvfp4_moe.reference.recipes import Recipe
@@ -119,5 +119,5 @@ def _quantize_group(
             )
             return
     codes, values = recipe.quantize_blocks(blocks.view(len(input), -1, BLOCK), global_scale, ops)
-    packed.copy_(pack(codes.flatten(-2)))
+    packed.copy_(pack_encoded(codes.flatten(-2)))
     block_scale.copy_(values["block_scale"])

@@ -30,8 +30,8 @@ class Quantized:
     layout: str
     """A name of `layouts.LAYOUTS`."""
     intermediates: Mapping[str, torch.Tensor] | None = None
-    """If asked for: what the recipe computed per block, by name, each (..., R, K/16) in linear order (block_amax,
-    scale, block_scale, decoded_scale, multiplier, ...)."""
+    """If asked for: what the recipe computed per block, by name, each (..., R, K/16) in linear order: block_scale
+    uint8, all others (block_amax, scale, decoded_scale, multiplier, ...) float32."""
 
 
 @keeps_subnormals
@@ -54,7 +54,7 @@ def quantize(
         recipe: a name of `RECIPES` or a recipe.
         arithmetic: "ieee", "hardware", or operations (for example of a certain chip).
         layout: a name of `LAYOUTS`, for block_scale.
-        intermediates: keep what was computed per block (float32 (R, K/16) each).
+        intermediates: keep what was computed per block, each (R, K/16): block_scale uint8, all others float32.
 
     Returns:
         packed (R, K/2), block_scale `scale_shape(R, K, layout)`.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from nvfp4_moe.reference.arithmetic import Operations, keeps_subnormals
-from nvfp4_moe.reference.casts import pack
+from nvfp4_moe.reference.casts import pack_encoded
 from nvfp4_moe.reference.chunked_rows import quantize_rows_into
 from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.recipes import Recipe
@@ -23,7 +23,7 @@ class QuantizedRows:
     block_scale: torch.Tensor
     """uint8 (R, K/16)."""
     values: Mapping[str, torch.Tensor] | None
-    """What the recipe computed per block, each (R, K/16), or None."""
+    """What the recipe computed per block, each (R, K/16), block_scale uint8 and all others float32; or None."""
 
 
 def quantize_rows(
@@ -61,7 +61,7 @@ def quantize_rows_plainly(
     blocks = input.detach().reshape(rows, columns // NVFP4.block_size, NVFP4.block_size)
     codes, values = recipe.quantize_blocks(blocks, global_scale, ops)
     return QuantizedRows(
-        packed=pack(codes.flatten(-2)),
+        packed=pack_encoded(codes.flatten(-2)),
         block_scale=values["block_scale"],
         values={name: value.expand(blocks.shape[:-1]) for name, value in values.items()},
     )

@@ -78,6 +78,9 @@ def test_intermediates_have_block_shape_and_change_no_byte() -> None:
     wanted = {"block_amax", "scale", "block_scale", "decoded_scale", "multiplier", "global_encode_scale"}
     assert set(result.intermediates) == wanted
     assert {tuple(value.shape) for value in result.intermediates.values()} == {(9, 6)}
+    dtypes = {name: value.dtype for name, value in result.intermediates.items()}
+    assert dtypes.pop("block_scale") == torch.uint8
+    assert set(dtypes.values()) == {torch.float32}
     assert torch.equal(result.intermediates["block_scale"], result.block_scale)
 
 
