@@ -16,7 +16,10 @@ struct Geometry {
   size_t shared_bytes;
 };
 
-constexpr int64_t kMostRowsEach = 8;
+// Rows of a warp: one until every multiprocessor is full, then up to four; eight pay only where there are many rounds.
+constexpr int64_t kFewRowsEach = 4;
+constexpr int64_t kManyRowsEach = 8;
+constexpr int64_t kManyRows = 32;  // rows for each warp that fits the device
 constexpr int64_t kSharedVectorExperts = 2048;  // 24 KiB; more experts are searched in global memory
 
 // `rows` of each of `slabs` slabs (one, or the experts of the masked form).
@@ -27,8 +30,9 @@ Geometry geometry_of(int64_t rows, int64_t slabs, const QuantizeArguments& call,
   const int64_t splits = ceil_div(padded_blocks, kMostThreads);
   const int64_t along = round_up(ceil_div(padded_blocks, splits), 32);
   const int64_t groups = std::max<int64_t>(1, kMostThreads / along);
+  const int64_t rows_a_warp = ceil_div(rows * splits * slabs, groups * multiprocessors * kResidentBlocks);
   const int64_t rows_each =
-      std::clamp<int64_t>(ceil_div(rows * splits * slabs, groups * multiprocessors * kResidentBlocks), 1, kMostRowsEach);
+      rows_a_warp >= kManyRows ? kManyRowsEach : std::clamp<int64_t>(rows_a_warp, 1, kFewRowsEach);
   const int64_t row_blocks = ceil_div(rows, groups * rows_each);
   const int64_t padding_blocks = !zero_row_padding ? 0 : kForm == Form::kMasked ? 1 : call.experts;
   const int64_t ring_bytes = along * groups / 32 * Ring<kFused>::kBytesAWarp;

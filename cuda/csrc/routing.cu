@@ -7,13 +7,16 @@
 namespace nvfp4_moe::device {
 namespace {
 
+constexpr int kFewestWarps = 8;
+constexpr int kWarpsBeforeBlocks = 16;  // warps of a thread block that are wanted before the cluster grows
+
 struct Plan {
   int blocks;
   int warps;
   size_t shared_bytes;
 };
 
-Plan plan_for(int64_t slots, int32_t experts, int shared_limit) {
+Plan plan_for(int64_t slots, int32_t experts, int shared_limit, int most_blocks) {
   const int64_t groups = std::max<int64_t>(1, ceil_div(slots, kWarp));
   const int64_t fitting = shared_limit / 4 / int64_t{experts} - 2;
   if (fitting < 1) {
@@ -21,37 +24,64 @@ Plan plan_for(int64_t slots, int32_t experts, int shared_limit) {
                                          << " on this device, got " << experts);
   }
   int blocks = 1;
-  while (blocks < kMostBlocks && groups > int64_t{blocks} * kMostWarps) blocks *= 2;
+  while (blocks < most_blocks && groups > int64_t{blocks} * kWarpsBeforeBlocks) blocks *= 2;
   const int64_t wanted = std::clamp<int64_t>(ceil_div(groups, blocks), kFewestWarps, kMostWarps);
   const auto warps = static_cast<int>(std::min(wanted, fitting));
   return Plan{blocks, warps, static_cast<size_t>(warps + 2) * static_cast<size_t>(experts) * 4};
 }
 
 template <class Id>
+struct Launch {
+  Plan plan;
+  void (*kernel)(RoutingArguments<Id>);
+  cudaLaunchAttribute cluster{};
+  cudaLaunchConfig_t config{};
+
+  Launch(const Plan& chosen, cudaStream_t stream)
+      : plan(chosen), kernel(chosen.blocks > 1 ? routing_kernel<Id, true> : routing_kernel<Id, false>) {
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = static_cast<unsigned>(plan.blocks);
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+    config.gridDim = dim3(static_cast<unsigned>(plan.blocks));
+    config.blockDim = dim3(static_cast<unsigned>(plan.warps * kWarp));
+    config.dynamicSmemBytes = plan.shared_bytes;
+    config.stream = stream;
+    config.attrs = &cluster;
+    config.numAttrs = plan.blocks > 1 ? 1 : 0;
+    constexpr size_t kSharedWithoutAsking = 48 * 1024;
+    if (plan.shared_bytes > kSharedWithoutAsking) {
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 static_cast<int>(plan.shared_bytes)),
+            "shared memory of the routing kernel");
+    }
+    if (plan.blocks > kPortableBlocks) {
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1), "size of the cluster");
+    }
+  }
+  Launch(const Launch&) = delete;  // `config` points into it
+
+  bool fits() {
+    int clusters = 0;
+    const cudaError_t error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+    cudaGetLastError();  // an answer of "never" is no error of the caller's
+    return error == cudaSuccess && clusters > 0;
+  }
+};
+
+template <class Id>
 void launch(const RoutingArguments<Id>& call, int device, cudaStream_t stream) {
   constexpr int kStaticShared = 1024;
-  constexpr size_t kSharedWithoutAsking = 48 * 1024;
   int limit = 0;
   check(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory of the device");
-  const Plan plan = plan_for(call.slots, call.experts, limit - kStaticShared);
-  const auto kernel = plan.blocks > 1 ? routing_kernel<Id, true> : routing_kernel<Id, false>;
-  if (plan.shared_bytes > kSharedWithoutAsking) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(plan.shared_bytes)),
-          "shared memory of the routing kernel");
+  limit -= kStaticShared;
+  Launch<Id> large(plan_for(call.slots, call.experts, limit, kMostBlocks), stream);
+  if (large.plan.blocks <= kPortableBlocks || large.fits()) {
+    check(cudaLaunchKernelEx(&large.config, large.kernel, call), "launch of the routing kernel");
+    return;
   }
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = static_cast<unsigned>(plan.blocks);
-  cluster.val.clusterDim.y = 1;
-  cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(static_cast<unsigned>(plan.blocks));
-  config.blockDim = dim3(static_cast<unsigned>(plan.warps * kWarp));
-  config.dynamicSmemBytes = plan.shared_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = plan.blocks > 1 ? 1 : 0;
-  check(cudaLaunchKernelEx(&config, kernel, call), "launch of the routing kernel");
+  Launch<Id> portable(plan_for(call.slots, call.experts, limit, kPortableBlocks), stream);
+  check(cudaLaunchKernelEx(&portable.config, portable.kernel, call), "launch of the routing kernel");
 }
 
 void route_experts(TensorView topk_ids, TensorView expert_offsets, TensorView problem_sizes1, TensorView problem_sizes2,

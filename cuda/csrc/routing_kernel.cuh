@@ -1,6 +1,6 @@
 // Routing data on the GPU: the counting sort of nvfp4_moe/routing.h in one launch.
 //
-// One cluster of up to eight thread blocks; a worker is a warp. Counts live in shared memory, one row a warp, and blocks
+// One cluster of up to sixteen thread blocks; a worker is a warp. Counts live in shared memory, one row a warp, and blocks
 // read each other's totals through distributed shared memory, so the ids are read twice and nothing else goes through
 // global memory but the outputs. A warp counts with atomic additions to its own row, whose order does not matter, and
 // places by votes: a lane's rank is the number of lanes below it with the same expert, which keeps the order.
@@ -16,8 +16,8 @@ namespace cg = cooperative_groups;
 
 constexpr int kWarp = 32;
 constexpr int kMostWarps = 32;
-constexpr int kFewestWarps = 8;
-constexpr int kMostBlocks = 8;          // the portable cluster size
+constexpr int kPortableBlocks = 8;      // a cluster of this size runs everywhere
+constexpr int kMostBlocks = 16;         // where the device allows it
 constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
 
 // Calls work(slot, expert) for the slots of a segment, 32 at a time in order, while the next two ids are on their way.

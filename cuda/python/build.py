@@ -138,7 +138,9 @@ def build(recipe: Recipe) -> Path:
                 backend="cuda",
             )
         except RuntimeError as error:
-            raise BuildError(f"building {recipe.name} in {folder} failed:\n{_compiler_lines(str(error))}") from None
+            raise BuildError(
+                f"building {recipe.name} in {folder} failed:\n{_compiler_lines(str(error))}"
+            ) from None
     marker.touch()
     return Path(built)
 
@@ -203,7 +205,10 @@ def _require_tools(*programs: str) -> None:
     if importlib.util.find_spec("tvm_ffi") is None:
         raise MissingToolError("the package apache-tvm-ffi is not installed (pip install nvfp4-moe[cuda])")
     compiler = os.environ.get("CXX")
-    for program in (*(compiler if compiler and program == "c++" else program for program in programs), "ninja"):
+    for program in (
+        *(compiler if compiler and program == "c++" else program for program in programs),
+        "ninja",
+    ):
         if shutil.which(program) is None:
             raise MissingToolError(f"{program} was not found on PATH")
 
@@ -232,12 +237,18 @@ def _nvcc_version(recipe: Recipe) -> str:
     root = (recipe.environment or {}).get("CUDA_HOME")
     if root is None:
         return ""
-    return subprocess.run([f"{root}/bin/nvcc", "--version"], capture_output=True, text=True, check=False).stdout
+    return subprocess.run(
+        [f"{root}/bin/nvcc", "--version"], capture_output=True, text=True, check=False
+    ).stdout
 
 
 def _compiler_lines(report: str) -> str:
     """Return the part of ninja's report that says what failed, without the long command lines."""
-    lines = [line for line in report.splitlines() if not re.match(r"\[\d+/\d+\]|FAILED:|ninja|stdout:|stderr:", line)]
+    lines = [
+        line
+        for line in report.splitlines()
+        if not re.match(r"\[\d+/\d+\]|FAILED:|ninja|stdout:|stderr:", line)
+    ]
     kept = [line for line in lines if " -c " not in line and " -o " not in line]
     return "\n".join(kept or lines).strip() or report
 

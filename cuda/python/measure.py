@@ -91,7 +91,9 @@ def reciprocal_ulps(device: torch.device) -> torch.Tensor:
     assert first is not None
     narrow = first.to(torch.int8)
     if not narrow.to(torch.int32).equal(first):
-        raise BinadesDifferError(f"{RECIPROCAL_SEQUENCE}: a distance of {int(first.abs().max())} ulp fits no int8")
+        raise BinadesDifferError(
+            f"{RECIPROCAL_SEQUENCE}: a distance of {int(first.abs().max())} ulp fits no int8"
+        )
     return narrow.cpu()
 
 

@@ -104,7 +104,12 @@ class Ops:
         )  # fmt: skip
 
     def scaled_fp4_masked_quant(
-        self, output: Tensor, output_scale: Tensor, input: Tensor, input_global_scale: Tensor, masked_m: Tensor
+        self,
+        output: Tensor,
+        output_scale: Tensor,
+        input: Tensor,
+        input_global_scale: Tensor,
+        masked_m: Tensor,
     ) -> None:
         """Quantize the masked form: of expert e the rows [0, masked_m[e]).
 
@@ -118,7 +123,12 @@ class Ops:
         self._masked(output, output_scale, input, input_global_scale, masked_m, fused=False)
 
     def silu_and_mul_scaled_fp4_masked_quant(
-        self, output: Tensor, output_scale: Tensor, input: Tensor, input_global_scale: Tensor, masked_m: Tensor
+        self,
+        output: Tensor,
+        output_scale: Tensor,
+        input: Tensor,
+        input_global_scale: Tensor,
+        masked_m: Tensor,
     ) -> None:
         """Quantize silu(gate) * up of the masked form; `input` is (E, M, 2K), gate first."""
         self._masked(output, output_scale, input, input_global_scale, masked_m, fused=True)
@@ -169,7 +179,12 @@ class Ops:
         return output
 
     def unpermute_rows(
-        self, output: Tensor, input: Tensor, output_permutation: Tensor, topk_weights: Tensor, expert_offsets: Tensor
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_permutation: Tensor,
+        topk_weights: Tensor,
+        expert_offsets: Tensor,
     ) -> None:
         """Write output[t] = sum over j of topk_weights[t, j] * input[output_permutation[t * topk + j]].
 
@@ -200,7 +215,11 @@ class Ops:
         source = _stack_of_bytes("linear", linear)
         tile_rows = _tile_rows(layout)
         experts, rows, blocks = source.shape
-        shape = (experts, -(-rows // tile_rows) * tile_rows, LAYOUTS[layout].columns(16 * blocks) if blocks else 0)
+        shape = (
+            experts,
+            -(-rows // tile_rows) * tile_rows,
+            LAYOUTS[layout].columns(16 * blocks) if blocks else 0,
+        )
         swizzled = source.new_empty(shape)
         self._library().swizzle_scales(swizzled, source, tile_rows, *self._test_tail())
         return swizzled if linear.ndim == 3 else swizzled[0]
@@ -240,7 +259,12 @@ class Ops:
         fused: bool,
     ) -> None:
         self._library().quantize_masked(
-            output, _scale_bytes(output_scale), input, input_global_scale, masked_m, *self._quantize_tail(input, fused)
+            output,
+            _scale_bytes(output_scale),
+            input,
+            input_global_scale,
+            masked_m,
+            *self._quantize_tail(input, fused),
         )
 
     def _library(self) -> Any:

@@ -105,7 +105,9 @@ def make_ragged(
     blockscale_offsets = torch.tensor([0, *padded], dtype=torch.int32).cumsum(0, dtype=torch.int32).to(device)
     quantize = silu_and_mul_quantize_experts if fused else quantize_experts
     end, scale_rows = sum(padded), sum(padded) + spare_scale_rows
-    true = quantize(input, scale, expert_offsets, blockscale_offsets=blockscale_offsets, arithmetic=arithmetic)
+    true = quantize(
+        input, scale, expert_offsets, blockscale_offsets=blockscale_offsets, arithmetic=arithmetic
+    )
     true_packed = torch.full((rows, k // 2), FILL, dtype=torch.uint8, device=device)
     true_packed[:owned] = true.packed[:owned]
     true_scale = torch.full((scale_rows, true.block_scale.shape[1]), FILL, dtype=torch.uint8, device=device)

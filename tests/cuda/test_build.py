@@ -103,7 +103,8 @@ def test_unknown_library_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("chosen", "base", "root"), [("/a/b", "/c", "/a/b"), ("", "/c", "/c/nvfp4-moe"), ("", "", "~/.cache/nvfp4-moe")]
+    ("chosen", "base", "root"),
+    [("/a/b", "/c", "/a/b"), ("", "/c", "/c/nvfp4-moe"), ("", "", "~/.cache/nvfp4-moe")],
 )
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, chosen: str, base: str, root: str) -> None:
     monkeypatch.setenv("NVFP4_MOE_CACHE_DIR", chosen)

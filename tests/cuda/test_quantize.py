@@ -115,9 +115,16 @@ def test_rows_that_lie_apart_are_honoured(subject: Ops, ragged: Ragged) -> None:
 
 
 @pytest.mark.parametrize("fused", [False, True], ids=["plain", "fused"])
-@pytest.mark.parametrize(("most", "masked_m"), [(1, [0, 1]), (5, [5, 0, 3]), (130, [129, 1, 0]), (128, [128, 127])])
+@pytest.mark.parametrize(
+    ("most", "masked_m"), [(1, [0, 1]), (5, [5, 0, 3]), (130, [129, 1, 0]), (128, [128, 127])]
+)
 def test_masked_form(
-    subject: Ops, patterns: Callable[..., Tensor], same_bytes: SameBytes, most: int, masked_m: list[int], fused: bool
+    subject: Ops,
+    patterns: Callable[..., Tensor],
+    same_bytes: SameBytes,
+    most: int,
+    masked_m: list[int],
+    fused: bool,
 ) -> None:
     device, k, experts = subject.device_type, 80, len(masked_m)
     input = patterns(2, "masked", (experts, most, 2 * k if fused else k), torch.bfloat16).to(device)
@@ -172,22 +179,50 @@ REFUSED_EVERYWHERE: dict[str, tuple[Edit, type[Exception], str]] = {
     "input float32": (_replaced(INPUT, lambda t: t.float()), TypeError, "input must be bfloat16 or float16"),
     "input of one dimension": (_replaced(INPUT, lambda t: t[0]), ValueError, "input must have shape"),
     "K no multiple of 16": (_replaced(INPUT, lambda t: t[:, :72].contiguous()), ValueError, "multiple of 16"),
-    "strided columns": (_replaced(INPUT, lambda t: t.repeat(1, 2)[:, ::2]), ValueError, "neighbouring elements"),
+    "strided columns": (
+        _replaced(INPUT, lambda t: t.repeat(1, 2)[:, ::2]),
+        ValueError,
+        "neighbouring elements",
+    ),
     "overlapping rows": (_replaced(INPUT, lambda t: t[:1].expand(len(t), 80)), ValueError, "overlap"),
-    "output too narrow": (_replaced(OUTPUT, lambda t: t[:, :8].contiguous()), ValueError, "output must have shape"),
-    "output strided": (_replaced(OUTPUT, lambda t: t.repeat(1, 2)[:, :40]), ValueError, "output must be contiguous"),
+    "output too narrow": (
+        _replaced(OUTPUT, lambda t: t[:, :8].contiguous()),
+        ValueError,
+        "output must have shape",
+    ),
+    "output strided": (
+        _replaced(OUTPUT, lambda t: t.repeat(1, 2)[:, :40]),
+        ValueError,
+        "output must be contiguous",
+    ),
     "output int32": (_replaced(OUTPUT, lambda t: t.int()), TypeError, "output must be uint8"),
     "scale bytes too few": (_replaced(SCALE, lambda t: t[:, :1].contiguous()), ValueError, "output_scale"),
     "scale int64": (_replaced(SCALE, lambda t: t.long()), TypeError, "output_scale must be int32"),
-    "global scale float64": (_replaced(GLOBAL, lambda t: t.double()), TypeError, "input_global_scale must be float32"),
+    "global scale float64": (
+        _replaced(GLOBAL, lambda t: t.double()),
+        TypeError,
+        "input_global_scale must be float32",
+    ),
     "no experts": (_replaced(GLOBAL, lambda t: t[:0]), ValueError, "number of experts"),
-    "one expert more": (_replaced(GLOBAL, lambda t: torch.cat((t, t[:1]))), ValueError, "input_offset_by_experts"),
-    "offsets int64": (_replaced(OFFSETS, lambda t: t.long()), TypeError, "input_offset_by_experts must be int32"),
+    "one expert more": (
+        _replaced(GLOBAL, lambda t: torch.cat((t, t[:1]))),
+        ValueError,
+        "input_offset_by_experts",
+    ),
+    "offsets int64": (
+        _replaced(OFFSETS, lambda t: t.long()),
+        TypeError,
+        "input_offset_by_experts must be int32",
+    ),
     "starts too short": (_replaced(STARTS, lambda t: t[1:]), ValueError, "output_scale_offset_by_experts"),
 }
 REFUSED_ON_THE_HOST: dict[str, tuple[Edit, type[Exception], str]] = {
     "offsets start late": (_replaced(OFFSETS, lambda t: t + 1), ValueError, r"\[0\] must be 0, got 1"),
-    "offsets descend": (_replaced(OFFSETS, lambda t: t.flip(0) - t[-1] * torch.tensor([1, 0, 0], dtype=torch.int32)), ValueError, "must ascend"),
+    "offsets descend": (
+        _replaced(OFFSETS, lambda t: t.flip(0) - t[-1] * torch.tensor([1, 0, 0], dtype=torch.int32)),
+        ValueError,
+        "must ascend",
+    ),
     "offsets beyond the rows": (_replaced(OFFSETS, lambda t: t * 9), ValueError, "must ascend up to"),
     "start off the tile grid": (_replaced(STARTS, lambda t: t + 1), ValueError, "multiple of 128"),
     "regions overlap": (_replaced(STARTS, lambda t: t * 0), ValueError, "where the expert before it ends"),

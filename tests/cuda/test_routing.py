@@ -15,7 +15,17 @@ from nvfp4_moe.verification import counter
 FILL = -0x5A5A5A5B
 N, K = 48, 80
 
-SHAPES = [(0, 1, 1), (1, 1, 1), (3, 2, 1), (5, 1, 7), (33, 8, 8), (64, 8, 256), (129, 3, 1024), (700, 6, 257), (1, 1, 3000)]
+SHAPES = [
+    (0, 1, 1),
+    (1, 1, 1),
+    (3, 2, 1),
+    (5, 1, 7),
+    (33, 8, 8),
+    (64, 8, 256),
+    (129, 3, 1024),
+    (700, 6, 257),
+    (1, 1, 3000),
+]
 
 
 def make_ids(tokens: int, topk: int, experts: int, *, skipped: bool, dtype: torch.dtype) -> Tensor:
@@ -145,8 +155,12 @@ def test_wrong_outputs_are_refused(
         run(subject, ids, 4, out)
 
 
-@pytest.mark.parametrize(("experts", "dtype", "error"), [(0, torch.int32, ValueError), (4, torch.int16, TypeError)])
-def test_wrong_ids_are_refused(subject: Ops, experts: int, dtype: torch.dtype, error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("experts", "dtype", "error"), [(0, torch.int32, ValueError), (4, torch.int16, TypeError)]
+)
+def test_wrong_ids_are_refused(
+    subject: Ops, experts: int, dtype: torch.dtype, error: type[Exception]
+) -> None:
     ids = torch.zeros((5, 3), dtype=dtype, device=subject.device_type)
     with pytest.raises(error):
         run(subject, ids, experts, outputs(ids, 4))

@@ -20,7 +20,9 @@ SameBytes = Callable[[str, Tensor, Tensor], None]
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.uint8])
 @pytest.mark.parametrize("columns", [1, 7, 8, 24, 80, 1024])
-def test_shuffle(subject: Ops, patterns: Values, same_bytes: SameBytes, columns: int, dtype: torch.dtype) -> None:
+def test_shuffle(
+    subject: Ops, patterns: Values, same_bytes: SameBytes, columns: int, dtype: torch.dtype
+) -> None:
     input = patterns(1, "shuffle", (19, 4 * columns), torch.bfloat16).view(dtype)[:, :columns].contiguous()
     map = counter.below(counter.words(2, "map", 0, 45), 19).to(torch.int32)
     device = subject.device_type
@@ -31,7 +33,12 @@ def test_shuffle(subject: Ops, patterns: Values, same_bytes: SameBytes, columns:
 
 @pytest.mark.parametrize("columns", [24, 17])
 def test_shuffle_of_rows_that_lie_apart(subject: Ops, patterns: Values, columns: int) -> None:
-    wide = patterns(1, "shuffle", (19, 64), torch.bfloat16).view(torch.int16).to(torch.float32).to(subject.device_type)
+    wide = (
+        patterns(1, "shuffle", (19, 64), torch.bfloat16)
+        .view(torch.int16)
+        .to(torch.float32)
+        .to(subject.device_type)
+    )
     map = torch.tensor([18, 0, 3], dtype=torch.int32, device=subject.device_type)
     assert subject.shuffle_rows(wide[:, 8 : 8 + columns], map).equal(wide[[18, 0, 3], 8 : 8 + columns])
 
@@ -59,9 +66,17 @@ def test_shuffle_on_the_gpu_gives_zeros_for_an_index_outside() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("tokens", "topk", "columns"), [(0, 2, 16), (1, 1, 16), (37, 8, 48), (5, 3, 1024), (3, 2, 7)])
+@pytest.mark.parametrize(
+    ("tokens", "topk", "columns"), [(0, 2, 16), (1, 1, 16), (37, 8, 48), (5, 3, 1024), (3, 2, 7)]
+)
 def test_unpermute(
-    subject: Ops, plain: Values, same_bytes: SameBytes, tokens: int, topk: int, columns: int, dtype: torch.dtype
+    subject: Ops,
+    plain: Values,
+    same_bytes: SameBytes,
+    tokens: int,
+    topk: int,
+    columns: int,
+    dtype: torch.dtype,
 ) -> None:
     device = subject.device_type
     raw = counter.words(4, "ids", 0, tokens * topk)
@@ -79,7 +94,9 @@ def test_unpermute(
 
 
 @pytest.mark.parametrize("layout", ["swizzled_128x4", "swizzled_8x4"])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 127, 5), (3, 130, 4), (2, 8, 13), (1, 256, 64), (0, 4, 4), (2, 0, 4)])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (1, 127, 5), (3, 130, 4), (2, 8, 13), (1, 256, 64), (0, 4, 4), (2, 0, 4)]
+)
 def test_swizzle_and_back(
     subject: Ops, same_bytes: SameBytes, shape: tuple[int, int, int], layout: str
 ) -> None:

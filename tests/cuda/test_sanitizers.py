@@ -69,7 +69,13 @@ def assert_clean(result: subprocess.CompletedProcess[str]) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("counts", "k"), [([1], 16), ([0, 128, 5], 80), ([130, 0, 1], 208)])
 def test_ragged(
-    driver: Path, tmp_path: Path, ragged: Callable[..., Any], counts: list[int], k: int, dtype: torch.dtype, fused: bool
+    driver: Path,
+    tmp_path: Path,
+    ragged: Callable[..., Any],
+    counts: list[int],
+    k: int,
+    dtype: torch.dtype,
+    fused: bool,
 ) -> None:
     case = ragged(counts, k, dtype, fused=fused, spare_rows=1, spare_scale_rows=0)
     numbers = [
