@@ -24,6 +24,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import json
+import os
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,20 @@ MAGIC = b"nvfp4-moe table 1\n"
 SUFFIX = ".table"
 DATA = Path(__file__).parent / "data"
 """Tables that ship with the package."""
+
+FOLDER_VARIABLE = "NVFP4_MOE_TABLES"
+"""Environment variable that names the folder of tables measured on this machine."""
+
+
+def measured_folder() -> Path:
+    """Return the folder of tables measured on this machine, whether it exists or not.
+
+    It is what `FOLDER_VARIABLE` names, else `nvfp4-moe/tables` in the user's cache folder.
+    """
+    named = os.environ.get(FOLDER_VARIABLE)
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(named) if named else cache / "nvfp4-moe" / "tables"
+
 
 KINDS: Mapping[str, tuple[torch.dtype, int]] = {
     "reciprocal": (torch.int8, 2**23),
@@ -150,14 +165,15 @@ def find_table(kind: str, *, chip: str | None = None) -> Table:
     there = "; ".join(table.name for table in found) or "none"
     wanted = f" for chip {chip!r}" if chip is not None else ""
     raise MissingTableError(
-        f"arithmetic 'hardware' needs a {kind} table{wanted}; known {kind} tables: {there} (searched {DATA})"
+        f"arithmetic 'hardware' needs a {kind} table{wanted}; known {kind} tables: {there} (searched {DATA} and {measured_folder()})"
     )
 
 
 def _known() -> Iterator[Table]:
     yield from _registered
-    for path in sorted(DATA.glob(f"*{SUFFIX}")):
-        yield _load_once(path)
+    for folder in (DATA, measured_folder()):
+        for path in sorted(folder.glob(f"*{SUFFIX}")):
+            yield _load_once(path)
 
 
 @lru_cache(maxsize=16)

@@ -28,6 +28,8 @@ class Job:
     subject: str | None = None
     notes: list[str] = field(default_factory=list)
     """Lines for people beyond the claims, filled while it runs: a trace's report."""
+    tables: list[str] = field(default_factory=list)
+    """Hardware tables that its exact judgements rest on, filled while it runs."""
     interrupted: bool = False
     """Set by a job that took Ctrl-C itself and still gave its rows."""
     on_begin: Callable[[], None] | None = None

@@ -146,6 +146,7 @@ def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = 
         seed=settings.seed,
         device=resolve_device(settings.device),
         git=_commit(),
+        tables=tuple(dict.fromkeys(table for job in jobs for table in job.tables)),
         claims=tuple(apply_expectations(claim_results(rows), settings.expect)),
         interrupted=interrupted,
     )

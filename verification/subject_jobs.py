@@ -8,6 +8,7 @@ from nvfp4_moe.verification.against import Comparison
 from nvfp4_moe.verification.conformance.plan import Plan
 from nvfp4_moe.verification.conformance.run import conform, conformance_claims
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable, load_subject
+from nvfp4_moe.verification.hardware_tables import tables_for
 from nvfp4_moe.verification.job import Advance, Job
 from nvfp4_moe.verification.result import Finding, Method, Outcome, Verdict
 from nvfp4_moe.verification.rows import Row
@@ -26,8 +27,10 @@ def subject_job(
     except SubjectUnavailable as error:
         return _skipped(_name(spec), str(error), required=required)
     plan = Plan.of(subject, level=level, seed=seed)
+    tables: list[str] = []
 
     def work(advance: Advance) -> Iterator[Row]:
+        tables.extend(tables_for(subject))
         yield from conform(spec, level=level, seed=seed, fail_on=fail_on, advance=advance)
 
     return Job(
@@ -36,6 +39,7 @@ def subject_job(
         work=_or_skipped(work, subject.name, required=required),
         cases=len(plan.cases),
         subject=subject.name,
+        tables=tables,
     )
 
 
