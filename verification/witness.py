@@ -28,9 +28,13 @@ KINDS: dict[str, str] = {
     "routing": "nvfp4_moe.verification.routing_witness",
     "subject": "nvfp4_moe.verification.subject_witness",
     "trace": "nvfp4_moe.verification.trace_witness",
+    "against": "nvfp4_moe.verification.against_witness",
 }
-"""Module of each witness kind, loaded when one is replayed; it has `replay(document) -> Replay`. That of "subject"
-also takes `subject=`, what to run."""
+"""Module of each witness kind, loaded when one is replayed; it has `replay(document) -> Replay`. Those of
+`_SUBJECTS` also take what to run."""
+
+_SUBJECTS = {"subject": ("subject",), "against": ("subject", "against")}
+"""Kinds that run implementations, and the names under which these are given."""
 
 SCRIPTS: dict[str, str] = {"bound": "nvfp4_moe.verification.script"}
 """Module of each witness kind that can be written as a script; it has `as_script(document) -> str`."""
@@ -121,19 +125,21 @@ def can_replay(witness: Witness) -> bool:
     return witness.get("kind") in list(KINDS)
 
 
-def replay(witness: Witness, *, subject: str | None = None) -> Replay:
+def replay(witness: Witness, *, subject: str | None = None, against: str | None = None) -> Replay:
     """Run a witness again.
 
     Args:
         witness: the document.
         subject: what to run the case of a subject's fault on, as `verify --subject` takes it; None: by its name.
+        against: the same of what it was compared with.
 
     Raises:
         ValueError, TypeError: an unknown kind, or a witness that its kind does not accept.
         CannotReplay: something that the witness needs is missing on this machine.
     """
     run: Callable[..., Replay] = _module(witness, KINDS, "a counterexample").replay
-    return run(witness, subject=subject) if witness["kind"] == "subject" else run(witness)
+    given = {"subject": subject, "against": against}
+    return run(witness, **{name: given[name] for name in _SUBJECTS.get(witness["kind"], ())})
 
 
 def as_script(witness: Witness) -> str:

@@ -165,7 +165,7 @@ def test_options_of_traces_are_refused_elsewhere(
 def test_what_cannot_be_run_here_is_undecided(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refuses(witness: object, *, subject: str | None) -> None:
+    def refuses(witness: object, **subjects: str | None) -> None:
         raise CannotReplay("needs a device")
 
     monkeypatch.setattr(replay_command, "replay", refuses)

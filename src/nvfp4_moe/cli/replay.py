@@ -36,6 +36,9 @@ TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
     metavar="NAME|FILE.py[:ATTR]",
     help="What to run the case of a subject's fault on; a file is never run unless it is named here.",
 )
+@click.option(
+    "--against", metavar="NAME|FILE.py[:ATTR]", help="The same of the subject that it was compared with."
+)
 @click.option("--bound", metavar="FORMULA|EXPRESSION", help="Trace: the bound to judge.  [default: proposed]")
 @click.option("--experts", type=size(), metavar="N", help="Trace: experts of the model, if it does not say.")
 @click.option(
@@ -51,7 +54,14 @@ TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
 @seed_option
 @json_option
 def command(
-    *, file: Path, script: bool, subject: str | None, seed: int, json_path: str | None, **options: Any
+    *,
+    file: Path,
+    script: bool,
+    subject: str | None,
+    against: str | None,
+    seed: int,
+    json_path: str | None,
+    **options: Any,
 ) -> int:
     """Run the counterexamples of FILE again: a file that verify saved, or the JSON of a verify run.
 
@@ -74,7 +84,8 @@ def command(
         raise InputError(f"{names}: only for router traces ({', '.join(TRACE_SUFFIXES)})")
     with at_the_door():
         found = load_counterexamples(file)
-    return _print_script(found) if script else _replay_all(found, file, json_path, subject=subject)
+    subjects = {"subject": subject, "against": against}
+    return _print_script(found) if script else _replay_all(found, file, json_path, subjects)
 
 
 def _print_script(found: list[Counterexample]) -> int:
@@ -91,10 +102,10 @@ def _print_script(found: list[Counterexample]) -> int:
 
 
 def _replay_all(
-    found: list[Counterexample], file: Path, json_path: str | None, *, subject: str | None
+    found: list[Counterexample], file: Path, json_path: str | None, subjects: dict[str, str | None]
 ) -> int:
     out = text_console(json_path)
-    replays = [_replay(out, example, subject) for example in found]
+    replays = [_replay(out, example, subjects) for example in found]
     if not found:
         out.print(f"{file}: no refuted claim, nothing to run again", markup=False, soft_wrap=True)
     if json_path is not None:
@@ -105,28 +116,28 @@ def _replay_all(
     return EXIT_UNDECIDED if any(entry["reproduces"] is None for entry in required) else EXIT_OK
 
 
-def _replay(out: Console, example: Counterexample, subject: str | None) -> dict[str, Any]:
+def _replay(out: Console, example: Counterexample, subjects: dict[str, str | None]) -> dict[str, Any]:
     """Run one again, print what came out and return its JSON form; `reproduces` is null where it cannot be run."""
     name = example.claim or "counterexample"
     entry: dict[str, Any] = {"claim": example.claim, "required": example.required}
     if example.subject is not None:
         entry["subject"] = example.subject
         name += f" ({example.subject})"
-    reproduces, lines = _outcome(example, subject)
+    reproduces, lines = _outcome(example, subjects)
     out.print(name + ("" if example.required else " (informs)"), markup=False, style="bold", soft_wrap=True)
     for line in lines:
         out.print(f"  {line}", markup=False, soft_wrap=True)
     return entry | {"reproduces": reproduces, "lines": list(lines)}
 
 
-def _outcome(example: Counterexample, subject: str | None) -> tuple[bool | None, tuple[str, ...]]:
+def _outcome(example: Counterexample, subjects: dict[str, str | None]) -> tuple[bool | None, tuple[str, ...]]:
     if example.witness is None:
         return None, ("refuted without a witness: nothing to run again",)
     if example.claim is not None and not can_replay(example.witness):  # ours, but of a kind that is only told
         return None, (f"nothing runs a witness of kind {example.witness.get('kind')!r:.60} again",)
     try:
         with at_the_door():
-            done = replay(example.witness, subject=subject)
+            done = replay(example.witness, **subjects)
     except CannotReplay as error:
         return None, (f"cannot be run again here: {error}",)
     return done.reproduces, (*done.lines, "reproduces" if done.reproduces else "does not reproduce")
