@@ -18,8 +18,9 @@ import torch
 
 from nvfp4_moe.reference.arithmetic import Operations, keep_subnormals_in_this_thread, keeps_subnormals
 from nvfp4_moe.reference.casts import pack_encoded
+from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.padding import ceil_div
-from nvfp4_moe.reference.piece_quantizer import BLOCK, ROUNDS_BEYOND_LARGEST, PieceQuantizer
+from nvfp4_moe.reference.piece_quantizer import ROUNDS_BEYOND_LARGEST, PieceQuantizer
 from nvfp4_moe.reference.recipes import Recipe
 
 MOST_THREADS = 8
@@ -105,7 +106,7 @@ def _quantize_group(
     recipe: Recipe,
     ops: Operations,
 ) -> None:
-    blocks = input.contiguous().view(-1, BLOCK)
+    blocks = input.contiguous().view(-1, NVFP4.block_size)
     amax = quantizer.block_amax(blocks)
     if amax is not None:
         values = recipe.block_values(amax.view(len(input), -1), global_scale, ops)
@@ -115,9 +116,9 @@ def _quantize_group(
             block_scale.copy_(values["block_scale"])
             saturates = largest_scaled >= ROUNDS_BEYOND_LARGEST
             quantizer.encode(
-                blocks, multiplier.unsqueeze(1), packed.view(-1, BLOCK // 2), saturates=saturates
+                blocks, multiplier.unsqueeze(1), packed.view(-1, NVFP4.block_size // 2), saturates=saturates
             )
             return
-    codes, values = recipe.quantize_blocks(blocks.view(len(input), -1, BLOCK), global_scale, ops)
+    codes, values = recipe.quantize_blocks(blocks.view(len(input), -1, NVFP4.block_size), global_scale, ops)
     packed.copy_(pack_encoded(codes.flatten(-2)))
     block_scale.copy_(values["block_scale"])

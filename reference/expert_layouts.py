@@ -20,14 +20,12 @@ a device-to-host copy of each, every call.
 
 from __future__ import annotations
 
-import itertools
-
 import torch
 from torch import Tensor
 
-from nvfp4_moe.reference.checks import check_index_vector, fits_int32
+from nvfp4_moe.reference.checks import check_index_vector, check_offsets, check_row_counts, fits_int32
+from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.layouts import (
-    BLOCK_SIZE,
     BUFFER_DTYPES,
     LINEAR_DTYPES,
     Layout,
@@ -56,7 +54,7 @@ def packed_blockscale_offsets(expert_offsets: Tensor, *, tile: int = TILE) -> Te
             below 1; an offset that int32 cannot hold.
     """
     fits_int32("tile", check_size("tile", tile, at_least=1))
-    fits_int32("expert_offsets[E]", _checked_offsets("expert_offsets", expert_offsets)[-1])
+    fits_int32("expert_offsets[E]", check_offsets("expert_offsets", expert_offsets)[-1])
     counts = expert_offsets.to(torch.int64).diff()
     offsets = torch.zeros(expert_offsets.shape, dtype=torch.int64, device=expert_offsets.device)
     torch.cumsum((counts + (tile - 1)) // tile * tile, 0, out=offsets[1:])
@@ -100,7 +98,7 @@ def experts_to_layout(
         raise ValueError(f"expert_offsets own {owned} rows, linear has {source.shape[0]}")
     buffer_rows = _checked_scale_rows(scale_rows, end)
     blocks = source.shape[1]
-    columns = at.columns(blocks * BLOCK_SIZE)
+    columns = at.columns(blocks * NVFP4.block_size)
     buffer = source.new_zeros((buffer_rows, columns))
     tall = torch.zeros_like(buffer[:end]) if at.swizzled else buffer
     tall[_buffer_row(expert_offsets, blockscale_offsets, owned), :blocks] = source[:owned]
@@ -147,8 +145,8 @@ def experts_from_layout(
     if rows is not None and rows < owned:
         raise ValueError(f"rows must be at least the {owned} that expert_offsets own, got {rows}")
     tall = unswizzle_padded(buffer[:end], at) if at.swizzled else buffer
-    linear = buffer.new_zeros((owned if rows is None else rows, k // BLOCK_SIZE))
-    linear[:owned] = tall[_buffer_row(expert_offsets, blockscale_offsets, owned), : k // BLOCK_SIZE]
+    linear = buffer.new_zeros((owned if rows is None else rows, k // NVFP4.block_size))
+    linear[:owned] = tall[_buffer_row(expert_offsets, blockscale_offsets, owned), : k // NVFP4.block_size]
     return linear
 
 
@@ -200,10 +198,7 @@ def masked_from_layout(scales: Tensor, masked_m: Tensor, *, rows: int, k: int, l
 def _without_masked_rows(linear: Tensor, masked_m: Tensor) -> Tensor:
     """Return a copy of (E, M, KB) whose rows at or after masked_m[e] are zero."""
     experts, rows, _ = linear.shape
-    check_index_vector("masked_m", masked_m, length=experts)
-    for expert, count in enumerate(masked_m.tolist()):
-        if not 0 <= count <= rows:
-            raise ValueError(f"masked_m[{expert}] must be in [0, {rows}], got {count}")
+    check_row_counts("masked_m", masked_m, experts=experts, most=rows)
     owned = torch.arange(rows, device=linear.device) < masked_m.to(linear.device)[:, None]  # (E, M)
     return linear * owned[:, :, None]
 
@@ -220,7 +215,7 @@ def _buffer_row(expert_offsets: Tensor, blockscale_offsets: Tensor, owned: int) 
 
 def _checked_regions(expert_offsets: Tensor, blockscale_offsets: Tensor, layout: Layout) -> tuple[int, int]:
     """Return the routed rows and the end of the last region; regions must be whole tiles and apart."""
-    rows = _checked_offsets("expert_offsets", expert_offsets)
+    rows = check_offsets("expert_offsets", expert_offsets)
     experts = len(rows) - 1
     check_index_vector("blockscale_offsets", blockscale_offsets, length=experts + 1)
     starts: list[int] = blockscale_offsets.tolist()
@@ -248,15 +243,3 @@ def _checked_scale_rows(scale_rows: int | None, end: int) -> int:
             f"the scale buffer must have at least blockscale_offsets[E] = {end} rows, got {scale_rows}"
         )
     return scale_rows
-
-
-def _checked_offsets(name: str, offsets: Tensor) -> list[int]:
-    """Return prefix sums as a list after checking that they start at 0 and do not descend."""
-    check_index_vector(name, offsets)
-    values: list[int] = offsets.tolist()
-    if values[:1] != [0]:
-        raise ValueError(f"{name} must start with 0, got {values[0] if values else 'no entries'}")
-    for expert, (value, following) in enumerate(itertools.pairwise(values)):
-        if following < value:
-            raise ValueError(f"{name} must not descend, got {value}, {following} at entry {expert}")
-    return values

@@ -3,24 +3,29 @@
 **Ragged**: expert e owns the rows [expert_offsets[e], expert_offsets[e + 1]) of the input; the rows at or after
 expert_offsets[E] belong to nobody. Packed rows stay where the input's are; the scales of expert e begin at row
 blockscale_offsets[e] of their buffer (`expert_layouts`). **Masked**: expert e owns the first masked_m[e] rows of its
-slab. In both, what nobody owns is zero in `packed` and in `block_scale`.
+slab. In both, what nobody owns is zero in `packed` and in `block_scale`, and the global scale of an expert without
+rows may be anything, Inf and NaN included: it is used nowhere.
 
 The law that defines both: the rows of one expert get the bytes that `quantize` gives them alone.
 """
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, keeps_subnormals, operations
-from nvfp4_moe.reference.expert_layouts import experts_to_layout, masked_to_layout, packed_blockscale_offsets
-from nvfp4_moe.reference.input_checks import (
+from nvfp4_moe.reference.checks import (
     check_device,
     check_global_scale,
+    check_index_vector,
     check_input,
     check_offsets,
     check_row_counts,
 )
+from nvfp4_moe.reference.expert_layouts import experts_to_layout, masked_to_layout, packed_blockscale_offsets
+from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.layouts import layout_by_name
 from nvfp4_moe.reference.padding import TILE
 from nvfp4_moe.reference.quantize import Quantized, the_global_scale
@@ -48,7 +53,8 @@ def quantize_experts(
 
     Args:
         input: bf16, f16 or f32 (rows, K), K a multiple of 16; any strides.
-        global_encode_scale: float32 (E,), about 2688 / amax of the expert; None for a recipe of the other direction.
+        global_encode_scale: float32 (E,), about 2688 / amax of the expert, finite and positive where the expert has
+            rows; None for a recipe of the other direction.
         expert_offsets: int32 or int64 (E + 1,), prefix sums of the routed rows; at most `rows`.
         global_decode_scale: float32 (E,), for recipes that take this direction.
         blockscale_offsets: int32 or int64 (E + 1,), first scale row of each expert; by default packed: prefix sums
@@ -58,7 +64,7 @@ def quantize_experts(
         scale_rows: rows of block_scale, by default blockscale_offsets[E].
         recipe: a name of `RECIPES` or a recipe.
         arithmetic: "ieee", "hardware", or operations.
-        intermediates: keep what was computed per block, rows that nobody owns zero.
+        intermediates: keep what was computed per block as `quantize` does, rows that nobody owns zero.
 
     Returns:
         packed (rows, K/2) and block_scale (scale_rows, columns of the layout), zero where nobody owns a byte.
@@ -71,10 +77,14 @@ def quantize_experts(
     at = layout_by_name(layout)
     check_input("input", input, dims=2)
     name, given = the_global_scale(chosen, global_encode_scale, global_decode_scale)
-    experts = _number_of_experts(expert_offsets)
-    scale = check_global_scale(name, given, device=input.device, experts=experts)
+    check_index_vector("expert_offsets", expert_offsets)
     check_device("expert_offsets", expert_offsets, input.device)
-    owned = check_offsets("expert_offsets", expert_offsets, experts=experts, most=input.shape[0])[-1]
+    offsets = check_offsets("expert_offsets", expert_offsets)
+    owned = offsets[-1]
+    if owned > input.shape[0]:
+        raise ValueError(f"expert_offsets[E] must be at most the {input.shape[0]} input rows, got {owned}")
+    counts = [end - start for start, end in itertools.pairwise(offsets)]
+    scale = check_global_scale(name, given, device=input.device, rows_of_experts=counts)
     if blockscale_offsets is None:
         if tile % at.tile_rows:
             raise ValueError(
@@ -141,7 +151,7 @@ def quantize_masked(
 
     Args:
         input: bf16, f16 or f32 (E, M, K), K a multiple of 16; any strides.
-        global_encode_scale: float32 (E,); None for a recipe of the other direction.
+        global_encode_scale: float32 (E,), as in `quantize_experts`.
         masked_m: int32 or int64 (E,), each in [0, M].
         global_decode_scale, layout, recipe, arithmetic: as `quantize_experts`.
 
@@ -157,11 +167,12 @@ def quantize_masked(
     check_input("input", input, dims=3)
     experts, most, k = input.shape
     name, given = the_global_scale(chosen, global_encode_scale, global_decode_scale)
-    scale = check_global_scale(name, given, device=input.device, experts=experts)
-    counts = check_row_counts("masked_m", masked_m, experts=experts, most=most)
+    check_index_vector("masked_m", masked_m, length=experts)
     check_device("masked_m", masked_m, input.device)
+    counts = check_row_counts("masked_m", masked_m, experts=experts, most=most)
+    scale = check_global_scale(name, given, device=input.device, rows_of_experts=counts)
     packed = torch.zeros((experts, most, k // 2), dtype=torch.uint8, device=input.device)
-    linear = torch.zeros((experts, most, k // 16), dtype=torch.uint8, device=input.device)
+    linear = torch.zeros((experts, most, k // NVFP4.block_size), dtype=torch.uint8, device=input.device)
     for expert, count in enumerate(counts):
         rows = quantize_rows(input[expert, :count], scale[expert], recipe=chosen, ops=ops)
         packed[expert, :count] = rows.packed
@@ -169,13 +180,6 @@ def quantize_masked(
     return Quantized(
         packed=packed, block_scale=masked_to_layout(linear, masked_m, layout=layout), layout=layout
     )
-
-
-def _number_of_experts(expert_offsets: torch.Tensor) -> int:
-    if not isinstance(expert_offsets, torch.Tensor) or expert_offsets.dim() != 1 or not len(expert_offsets):
-        shape = tuple(expert_offsets.shape) if isinstance(expert_offsets, torch.Tensor) else expert_offsets
-        raise ValueError(f"expert_offsets must be a vector of E + 1 entries, got {shape!r}")
-    return len(expert_offsets) - 1
 
 
 def _with_zero_rows(

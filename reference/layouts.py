@@ -35,9 +35,6 @@ from torch import Tensor
 from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.padding import round_up
 
-BLOCK_SIZE = NVFP4.block_size
-"""Elements that share one scale byte."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
@@ -63,7 +60,7 @@ class Layout:
 
     def columns(self, k: int) -> int:
         """Return the scale bytes of a row of `k` elements, padding included."""
-        return round_up(check_k(k) // BLOCK_SIZE, self.tile_blocks)
+        return round_up(check_k(k) // NVFP4.block_size, self.tile_blocks)
 
 
 LAYOUTS: dict[str, Layout] = {
@@ -173,7 +170,7 @@ def from_layout(scales: Tensor, rows: int, k: int, layout: str) -> Tensor:
             f"got {tuple(padded.shape)} bytes"
         )
     linear = unswizzle_padded(padded, at) if at.swizzled else padded
-    return linear[..., :rows, : k // BLOCK_SIZE].contiguous()
+    return linear[..., :rows, : k // NVFP4.block_size].contiguous()
 
 
 # --- shared with expert_layouts ------------------------------------------------------------------------------
@@ -197,8 +194,8 @@ def check_k(k: int) -> int:
     Raises:
         ValueError: it is not.
     """
-    if k < BLOCK_SIZE or k % BLOCK_SIZE:
-        raise ValueError(f"K must be a positive multiple of {BLOCK_SIZE}, got {k}")
+    if k < NVFP4.block_size or k % NVFP4.block_size:
+        raise ValueError(f"K must be a positive multiple of {NVFP4.block_size}, got {k}")
     return k
 
 

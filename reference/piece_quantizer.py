@@ -18,7 +18,6 @@ import torch
 from nvfp4_moe.reference.casts import FLOAT32_MANTISSA_BITS, NIBBLE_BITS
 from nvfp4_moe.reference.formats import NVFP4
 
-BLOCK = NVFP4.block_size
 ROUNDS_BEYOND_LARGEST = 7.0
 """Where a/2 + 4 first rounds to 8, past the largest code: half a spacing of 2 above 6."""
 
@@ -36,7 +35,7 @@ class PieceQuantizer:
     def __init__(
         self, dtype: torch.dtype, device: torch.device, *, group_elements: int, piece_elements: int
     ) -> None:
-        self.piece_blocks = piece_elements // BLOCK
+        self.piece_blocks = piece_elements // NVFP4.block_size
         self.dtype = dtype
         self.bits_dtype = torch.int16 if dtype.itemsize == torch.int16.itemsize else torch.int32
         self.device = device
@@ -50,7 +49,9 @@ class PieceQuantizer:
         self.spacing_half, self.spacing_one, self.spacing_two = (
             self._constant(2.0**FLOAT32_MANTISSA_BITS + offset, torch.float32) for offset in (0, 2, 4)
         )
-        self.magnitudes = torch.empty(group_elements, dtype=self.bits_dtype, device=device).view(-1, BLOCK)
+        self.magnitudes = torch.empty(group_elements, dtype=self.bits_dtype, device=device).view(
+            -1, NVFP4.block_size
+        )
         self.scratch = Scratch(min(group_elements, piece_elements), self.bits_dtype, device)
 
     def _constant(self, value: float, dtype: torch.dtype) -> torch.Tensor:
@@ -127,9 +128,9 @@ class Scratch:
     """Scratch of one piece, all (blocks, 16) but `merged`; views of its first blocks for a shorter last piece."""
 
     def __init__(self, elements: int, bits_dtype: torch.dtype, device: torch.device) -> None:
-        blocks = elements // BLOCK
+        blocks = elements // NVFP4.block_size
 
-        def empty(dtype: torch.dtype, columns: int = BLOCK) -> torch.Tensor:
+        def empty(dtype: torch.dtype, columns: int = NVFP4.block_size) -> torch.Tensor:
             return torch.empty((blocks, columns), dtype=dtype, device=device)
 
         self._use(
@@ -137,7 +138,7 @@ class Scratch:
             signs=empty(bits_dtype),
             sign_codes=empty(torch.uint8),
             codes=empty(torch.uint8),
-            merged=empty(torch.int16, BLOCK // 2),
+            merged=empty(torch.int16, NVFP4.block_size // 2),
         )
 
     def _use(

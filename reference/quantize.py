@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, keeps_subnormals, operations
-from nvfp4_moe.reference.input_checks import check_global_scale, check_input
+from nvfp4_moe.reference.checks import check_global_scale, check_input
 from nvfp4_moe.reference.layouts import layout_by_name, to_layout
 from nvfp4_moe.reference.recipes import Recipe, recipe_named
 from nvfp4_moe.reference.rows import quantize_rows

@@ -26,7 +26,7 @@ from functools import lru_cache
 import torch
 
 from nvfp4_moe.reference.arithmetic import Arithmetic, Operations, keeps_subnormals, operations
-from nvfp4_moe.reference.input_checks import check_input
+from nvfp4_moe.reference.checks import check_input
 
 BIT_PATTERNS = 2**16
 """Values of a 16-bit type."""

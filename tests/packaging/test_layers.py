@@ -26,7 +26,6 @@ SHARED_WITH_CUDA = {
     "checks",
     "expert_layouts",
     "formats",
-    "input_checks",
     "layouts",
     "padding",
     "tables",

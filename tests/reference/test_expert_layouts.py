@@ -162,7 +162,7 @@ def test_packed_offsets_that_int32_cannot_hold_are_refused() -> None:
     [
         ([1, 2], "must start with 0, got 1"),
         ([], "must start with 0, got no entries"),
-        ([0, 5, 4], "must not descend, got 5, 4 at entry 1"),
+        ([0, 5, 4], "must not descend, got 5, 4 at expert 1"),
     ],
 )
 def test_what_is_no_prefix_sum_is_refused(offsets: list[int], message: str) -> None:

@@ -135,6 +135,27 @@ def test_intermediates_of_unowned_rows_are_zero() -> None:
     ]
 
 
+@pytest.mark.parametrize("scale", [float("inf"), float("nan"), 0.0, -1.0])
+def test_an_expert_without_rows_needs_no_legal_scale(scale: float) -> None:
+    """One that calibration never saw has encode scale 2688 / 0; no byte depends on it."""
+    counts, input = [3, 0, 4], ordinary(9, 32)
+    legal, illegal = scales_of(3), scales_of(3)
+    illegal[1] = scale
+    for run in (quantize_experts, lambda *given: silu_and_mul_quantize_experts(*given, layout="linear")):
+        rows = input if run is quantize_experts else ordinary(9, 64)
+        subject, true = (run(rows, scales, offsets_of(counts)) for scales in (illegal, legal))
+        assert torch.equal(subject.packed, true.packed)
+        assert torch.equal(subject.block_scale, true.block_scale)
+    slabs, masked_m = input.view(3, 3, 32), torch.tensor([3, 0, 1])
+    masked, true = (quantize_masked(slabs, scales, masked_m) for scales in (illegal, legal))
+    assert torch.equal(masked.packed, true.packed)
+    assert torch.equal(masked.block_scale, true.block_scale)
+    with pytest.raises(ValueError, match=r"global_encode_scale\[1\] must be finite and positive"):
+        quantize_experts(input, illegal, offsets_of([3, 1, 4]))
+    with pytest.raises(ValueError, match=r"global_encode_scale\[1\] must be finite and positive"):
+        quantize_masked(slabs, illegal, torch.tensor([3, 1, 1]))
+
+
 def test_strided_rows_as_their_copy() -> None:
     wide = ordinary(60, 256)
     for view in (wide[:, 64:128], wide[::3, :64]):
@@ -195,10 +216,12 @@ def test_torchao_recipe_takes_decode_scales() -> None:
         (
             {"expert_offsets": torch.tensor([[0, 2, 4]])},
             ValueError,
-            r"vector of E \+ 1 entries, got \(1, 3\)",
+            r"expert_offsets must be a vector, got \(1, 3\)",
         ),
-        ({"expert_offsets": [0, 2, 4]}, ValueError, r"vector of E \+ 1 entries, got \[0, 2, 4\]"),
-        ({"expert_offsets": torch.tensor([1, 2, 4])}, ValueError, r"expert_offsets\[0\] must be 0, got 1"),
+        ({"expert_offsets": [0, 2, 4]}, TypeError, "int32 or int64 tensor, got list"),
+        ({"expert_offsets": torch.zeros(0).int()}, ValueError, "must start with 0, got no entries"),
+        ({"expert_offsets": torch.zeros(3, device="meta").int()}, ValueError, "device cpu, got meta"),
+        ({"expert_offsets": torch.tensor([1, 2, 4])}, ValueError, "expert_offsets must start with 0, got 1"),
         ({"expert_offsets": torch.tensor([0, 3, 2])}, ValueError, "must not descend, got 3, 2 at expert 1"),
         ({"expert_offsets": torch.tensor([0, 3, 5])}, ValueError, "at most the 4 input rows, got 5"),
         (

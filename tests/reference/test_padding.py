@@ -169,7 +169,13 @@ def test_starts_by_hand() -> None:
     counts = [3, 0, 130, 1]
     assert expert_starts(counts) == [0, 128, 128, 384, 512]
     assert expert_starts(counts, placement="align_up") == [0, 256, 384, 640, 768]
-    assert expert_starts(counts, placement="align_down") == [0, 128, 256, 512, 640]  # (3 + 127) // 128 = 1, ...
+    assert expert_starts(counts, placement="align_down") == [
+        0,
+        128,
+        256,
+        512,
+        640,
+    ]  # (3 + 127) // 128 = 1, ...
     assert expert_starts(counts, placement="tile_index") == [0, 128, 256, 512, 640]
     assert expert_starts([]) == [0]
 
