@@ -45,11 +45,34 @@ def test_golden_bytes(
     case.check()
 
 
-def test_arithmetics_differ_somewhere(ragged: Callable[..., Any], plain: Callable[..., Tensor]) -> None:
-    """Else the tests above would pass for a kernel that ignores the table."""
-    case = ragged([8] * 8, 4096, torch.bfloat16, values=plain)
-    HostOps(arithmetic="hardware", chip=CHIP).scaled_fp4_experts_quant(*case.arguments())
-    assert 0 < int((case.packed != case.true_packed).sum()) < case.packed.numel() // 100
+def blocks_of_ties() -> tuple[Tensor, Tensor, Tensor]:
+    """Return input, scales and offsets such that every element but the largest of a block is a tie, exactly.
+
+    Expert m has A = 6m/32 and the scale 2688/A; its block j holds A * 2^-j and, with both signs, a tie of E2M1 times
+    A * 2^-j / 6. Whether such an element is computed as a tie hangs on the last bit of the two reciprocals.
+    """
+    ties = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0])
+    unit = torch.arange(16, 32).float()[:, None, None] / 32 * torch.exp2(-torch.arange(8.0))[None, :, None]
+    block = torch.cat((torch.tensor([6.0]), ties, -ties, torch.tensor([0.0]))) * unit
+    scales = torch.div(torch.tensor(2688.0), 6 * torch.arange(16, 32).float() / 32)
+    return block.flatten(1).bfloat16(), scales, torch.arange(17, dtype=torch.int32)
+
+
+def test_arithmetics_differ_at_ties() -> None:
+    """Else the tests above would pass for a kernel that ignores the tables."""
+    input, scales, offsets = blocks_of_ties()
+    true = {
+        arithmetic: quantize_experts(input, scales, offsets, arithmetic=arithmetic)
+        for arithmetic in ("ieee", HardwareOperations(CHIP))
+    }
+    packed = torch.empty((16, 64), dtype=torch.uint8)
+    block_scale = torch.empty((16 * 128, 8), dtype=torch.uint8)
+    starts = packed_blockscale_offsets(offsets)
+    for arithmetic, golden in true.items():
+        ops = HostOps(arithmetic=arithmetic if isinstance(arithmetic, str) else "hardware", chip=CHIP)
+        ops.scaled_fp4_experts_quant(packed, block_scale, input, scales, offsets, starts)
+        assert packed.equal(golden.packed)
+    assert not true["ieee"].packed.equal(packed)
 
 
 @pytest.mark.gpu
