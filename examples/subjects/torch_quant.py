@@ -55,6 +55,32 @@ def _place(block_scale: Tensor, region: Tensor, *, row_bytes: int) -> None:
     region[tile + row % 32 * 16 + row % 128 // 32 * 4 + block % 4] = block_scale
 
 
+def _refuse_what_is_outside(
+    output: Tensor,
+    output_scale: Tensor,
+    rows: Tensor,
+    global_encode_scale: Tensor,
+    expert_offsets: Tensor,
+    blockscale_offsets: Tensor,
+) -> None:
+    """Raise ValueError on shapes and dtypes that the operation does not take: silence would be a finding."""
+    if rows.dim() != 2 or rows.dtype not in (torch.bfloat16, torch.float16) or rows.shape[1] % BLOCK:
+        raise ValueError(
+            f"input must be bf16 or f16 (rows, K), K a multiple of 16; got {rows.dtype} {tuple(rows.shape)}"
+        )
+    experts, k = global_encode_scale.numel(), rows.shape[1]
+    legal = {
+        "output": (output, (rows.shape[0], k // 2), torch.uint8),
+        "output_scale": (output_scale, (output_scale.shape[0], -(-k // 64)), torch.int32),
+        "input_global_scale": (global_encode_scale, (experts,), torch.float32),
+        "input_offset_by_experts": (expert_offsets, (experts + 1,), torch.int32),
+        "output_scale_offset_by_experts": (blockscale_offsets, (experts + 1,), torch.int32),
+    }
+    for name, (tensor, shape, dtype) in legal.items():
+        if (tuple(tensor.shape), tensor.dtype) != (shape, dtype):
+            raise ValueError(f"{name} must be {dtype} {shape}, got {tensor.dtype} {tuple(tensor.shape)}")
+
+
 def _experts(
     output: Tensor,
     output_scale: Tensor,
@@ -65,6 +91,9 @@ def _experts(
     *,
     row_bytes: int,
 ) -> None:
+    _refuse_what_is_outside(
+        output, output_scale, rows, global_encode_scale, expert_offsets, blockscale_offsets
+    )
     columns = output_scale.shape[1] * 4
     scale_bytes = output_scale.view(torch.uint8).view(-1)
     for expert, g in enumerate(global_encode_scale):
@@ -76,12 +105,12 @@ def _experts(
 
 def right(*arguments: Tensor) -> None:
     """Quantize ragged experts; scale columns padded to a multiple of 4, as the swizzled layout says."""
-    _experts(*arguments, row_bytes=arguments[1].shape[1] * 4)
+    _experts(*arguments, row_bytes=arguments[1].shape[-1] * 4)
 
 
 def wrong(*arguments: Tensor) -> None:
     """The same with unpadded scale columns."""
-    _experts(*arguments, row_bytes=arguments[2].shape[1] // BLOCK)
+    _experts(*arguments, row_bytes=arguments[2].shape[-1] // BLOCK)
 
 
 CONTRACT = Contract(arithmetic="ieee", id_dtypes=("int32",), strided="honoured")

@@ -9,6 +9,7 @@ import pytest
 from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.memory import HostArena
 from nvfp4_moe.verification.conformance.plan import Plan, run_case
+from nvfp4_moe.verification.conformance.refusal_check import RefusalCase
 from nvfp4_moe.verification.conformance.subject import load_subject
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "subjects" / "torch_quant.py"
@@ -44,3 +45,12 @@ def test_the_fault_is_not_seen_on_aligned_and_short_shapes() -> None:
 
 def test_the_fault_is_caught_on_the_other_shapes() -> None:
     assert all(faulty("WRONG", fault_shows=True))
+
+
+@pytest.mark.parametrize("attribute", ["SUBJECT", "WRONG"])
+def test_calls_outside_the_domain_are_refused(attribute: str) -> None:
+    subject = load_subject(f"{EXAMPLE}:{attribute}")
+    cases = [case for case in Plan.of(subject, level=1, seed=0).cases if isinstance(case, RefusalCase)]
+    arena = HostArena()
+    assert cases
+    assert [case.wrong for case in cases if run_case(subject, case, arena).faults] == []
