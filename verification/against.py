@@ -19,12 +19,14 @@ from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.plan import PREFIXES, Plan, prefix_of
 from nvfp4_moe.verification.conformance.routing_check import OPERATION as ROUTING
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
+from nvfp4_moe.verification.conformance.supervisor import Limits
 from nvfp4_moe.verification.result import Finding, Method
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.subject_outputs import Answer, ComparedCase, hear_answer
-from nvfp4_moe.verification.task_child import LOAD_SECONDS, Card, ChildEnded, TaskChild
+from nvfp4_moe.verification.task_child import Card, ChildEnded, TaskChild
 
-CASE_SECONDS = 30.0
+LIMITS = Limits()
+"""Of time, as for conformance."""
 
 Spec = str | Subject
 
@@ -158,7 +160,8 @@ class _Side:
         self._cases: Sequence[ComparedCase] = ()
         self._next = 0
         self._crashes: Counter[str] = Counter()
-        self._seconds = LOAD_SECONDS  # of the first case: kernels may be built at the first call
+        self._called: set[str] = set()
+        """Operations that the present child has called before: a first call may build kernels."""
 
     def card(self) -> Card:
         assert self._child is not None
@@ -180,7 +183,9 @@ class _Side:
                 self._child = TaskChild(self._spec, "outputs")
                 self._send()
             self._next += 1
-            seconds, self._seconds = self._seconds, CASE_SECONDS
+            warm = prefix in self._called
+            self._called.add(prefix)
+            seconds = LIMITS.case_seconds if warm else LIMITS.first_case_seconds
             return hear_answer(self._child, seconds=seconds)
         except ChildEnded as ended:
             self.close()
@@ -194,5 +199,6 @@ class _Side:
 
     def _send(self) -> None:
         assert self._child is not None
+        self._called.clear()
         left = [c for c in self._cases[self._next :] if self._crashes[prefix_of(c)] < MOST_CRASHES]
         self._child.tell({"cases": [case.to_json() for case in left]})

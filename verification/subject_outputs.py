@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -82,9 +83,10 @@ def answer(subject: Subject, case: ComparedCase, arena: Arena) -> Answer:
     """
     turns: list[Outputs] = []
     faults: list[str] = []
+    run = _runner(subject, case, arena)
     try:
         for turn in COMPARED_TURNS:
-            outputs, found = run_once(subject, case, arena, turn)
+            outputs, found = run(turn)
             turns.append(outputs)
             faults += [fault.text for fault in found]
     except Refused as refusal:
@@ -94,14 +96,22 @@ def answer(subject: Subject, case: ComparedCase, arena: Arena) -> Answer:
     return Answer(turns, list(dict.fromkeys(faults)))
 
 
-def run_once(subject: Subject, case: ComparedCase, arena: Arena, turn: Turn) -> tuple[Outputs, list[Fault]]:
-    """Call the subject once and return its outputs by name and the memory faults; see `conformance.call.Call.run`."""
+def _runner(
+    subject: Subject, case: ComparedCase, arena: Arena
+) -> Callable[[Turn], tuple[Outputs, list[Fault]]]:
+    """Return what calls the subject once and gives its outputs by name and the memory faults."""
     if isinstance(case, RoutingCase):
-        return run_routing(subject, case, make_topk_ids(case), arena, turn)
+        ids = make_topk_ids(case)
+        return lambda turn: run_routing(subject, case, ids, arena, turn)
     if isinstance(case, RowsCase):
-        return _run_rows(subject, case, arena, turn)
-    run, faults = run_quant(subject, case, make_inputs(case), arena, turn)
-    return {"output": run.packed, "output_scale": run.scales}, faults
+        return lambda turn: _run_rows(subject, case, arena, turn)
+    inputs = make_inputs(case)
+
+    def run(turn: Turn) -> tuple[Outputs, list[Fault]]:
+        found, faults = run_quant(subject, case, inputs, arena, turn)
+        return {"output": found.packed, "output_scale": found.scales}, faults
+
+    return run
 
 
 def _run_rows(subject: Subject, case: RowsCase, arena: Arena, turn: Turn) -> tuple[Outputs, list[Fault]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from nvfp4_moe.verification.conformance.subject import (
     SubjectUnavailable,
     load_subject,
 )
+from nvfp4_moe.verification.conformance.supervisor import Limits
 from nvfp4_moe.verification.result import Finding, Outcome, Verdict
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.settings import Settings
@@ -187,6 +189,18 @@ def test_a_crash_is_told_of_its_side_and_the_run_goes_on(cases: list[ComparedCas
     found = outcome(quantizer(crash))
     assert "4 of 4 cases differ" in found.detail
     assert "2 given up after 4 crashes" in found.detail
+
+
+def test_a_hang_is_told_of_its_side(cases: list[ComparedCase], monkeypatch: pytest.MonkeyPatch) -> None:
+    del cases[1:]
+    monkeypatch.setattr(against, "LIMITS", Limits(case_seconds=0.2, first_case_seconds=0.2))
+
+    def hang(*unused: Any) -> None:
+        time.sleep(60)
+
+    found = outcome(quantizer(hang))
+    assert found.finding is Finding.MEMORY
+    assert "the process of new died: no answer for 0.2 s; killed" in found.detail
 
 
 def test_an_exception_that_is_no_refusal_is_told(cases: list[ComparedCase]) -> None:
