@@ -67,6 +67,20 @@ def test_excerpt_keeps_the_shown_claims_and_marks_what_is_left_out() -> None:
     ]
 
 
+def test_subject_excerpt_is_the_table_of_subjects() -> None:
+    text = "Subjects under test\n┏━┓\n│REFUTED │ quant.golden\n└─┘\n\n" + OUTPUT
+    assert fill_docs.subject_excerpt(text).splitlines()[2:] == [
+        "Subjects under test",
+        "┏━┓",
+        "│REFUTED │ quant.golden",
+        "└─┘",
+        "  [...]",
+        "No foreign subject was given.",
+        "All required claims hold.",
+        "```",
+    ]
+
+
 def test_content_between_marks_is_replaced() -> None:
     document = "a\n<!-- x: begin -->\nold\n<!-- x: end -->\nb\n"
     filled = fill_docs.between_marks(document, "x", "new")

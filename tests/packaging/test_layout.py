@@ -24,7 +24,6 @@ NVIDIA_NAMES = ("bindings", "core", "pathfinder", "tile")
 SOURCE_SUFFIXES = {".py", ".h", ".cuh", ".cu", ".cpp", ".sh"}
 LONGEST_SOURCE = 400
 LONGER_SOURCES = {
-    "tests/verification/conformance/test_quant_check.py": "one planted fault after another, each in a few lines",
     "tests/verification/test_traces.py": "small cases of one reader, form by form",
     "tests/verification/test_campaign.py": "small cases of one store, fault by fault",
     "tests/verification/test_witness.py": "one case for each kind of witness",
