@@ -23,7 +23,8 @@ from nvfp4_moe.verification.conformance.supervisor import Limits
 from nvfp4_moe.verification.result import Finding, Method
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.subject_outputs import Answer, ComparedCase, hear_answer
-from nvfp4_moe.verification.task_child import Card, ChildEnded, TaskChild
+from nvfp4_moe.verification.task_child import ChildEnded, TaskChild
+from nvfp4_moe.verification.task_messages import Card
 
 LIMITS = Limits()
 """Of time, as for conformance."""

@@ -10,7 +10,7 @@ from nvfp4_moe.verification.compare import Difference, differences
 from nvfp4_moe.verification.conformance.plan import PREFIXES, elements_of
 from nvfp4_moe.verification.result import Finding, Outcome, Verdict
 from nvfp4_moe.verification.subject_outputs import Answer, ComparedCase
-from nvfp4_moe.verification.task_child import Card
+from nvfp4_moe.verification.task_messages import Card
 
 MOST_CRASHES = 4
 """Children of one side that may die in one operation before the rest of its cases is given up."""

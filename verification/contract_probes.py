@@ -33,7 +33,7 @@ from nvfp4_moe.verification.conformance.quant_judge import QuantRun
 from nvfp4_moe.verification.conformance.subject import Subject, is_functional
 from nvfp4_moe.verification.conformance.values import VALUES
 from nvfp4_moe.verification.conformance.worker import DEVICE_FAULT, arena_for
-from nvfp4_moe.verification.task_child import hear, say
+from nvfp4_moe.verification.task_messages import hear, say
 
 QUANTIZERS = (
     "scaled_fp4_experts_quant",

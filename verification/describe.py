@@ -17,7 +17,8 @@ from nvfp4_moe.verification.conformance.routing_check import OPERATION as ROUTIN
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
 from nvfp4_moe.verification.contract_probes import ALIGNMENTS, QUANT_PROBES, QUANTIZERS, WIDTHS
 from nvfp4_moe.verification.routing_probes import ROUTING_PROBES
-from nvfp4_moe.verification.task_child import LOAD_SECONDS, Card, ChildEnded, TaskChild
+from nvfp4_moe.verification.task_child import LOAD_SECONDS, ChildEnded, TaskChild
+from nvfp4_moe.verification.task_messages import Card
 
 PROBE_SECONDS = 120.0
 

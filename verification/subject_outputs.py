@@ -35,7 +35,8 @@ from nvfp4_moe.verification.conformance.routing_check import make_topk_ids, run_
 from nvfp4_moe.verification.conformance.rows_check import DTYPES, SWIZZLE, RowsCase, make_map, make_rows
 from nvfp4_moe.verification.conformance.subject import Subject, is_functional
 from nvfp4_moe.verification.conformance.worker import DEVICE_FAULT, arena_for
-from nvfp4_moe.verification.task_child import TaskChild, hear, say
+from nvfp4_moe.verification.task_child import TaskChild
+from nvfp4_moe.verification.task_messages import hear, say
 
 ComparedCase = QuantCase | RoutingCase | RowsCase
 """Cases with outputs of their own, the only ones that two subjects can be compared on."""

@@ -11,7 +11,7 @@ import pytest
 from nvfp4_moe.cli.main import run
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.describe import Description, Line
-from nvfp4_moe.verification.task_child import Card
+from nvfp4_moe.verification.task_messages import Card
 
 CARD = Card("mine", "cpu", ("scaled_fp4_experts_quant",), Contract())
 PADDING = Line("row_padding", "unwritten", {"row_padding": "unspecified"})

@@ -28,7 +28,8 @@ from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.settings import Settings
 from nvfp4_moe.verification.subject_jobs import against_job
 from nvfp4_moe.verification.subject_outputs import ComparedCase
-from nvfp4_moe.verification.task_child import Card, TaskChild
+from nvfp4_moe.verification.task_child import TaskChild
+from nvfp4_moe.verification.task_messages import Card
 
 QUANT, ROUTE = "scaled_fp4_experts_quant", "get_cutlass_moe_mm_data"
 REFERENCE = load_subject("reference")

@@ -17,7 +17,7 @@ from nvfp4_moe.verification.conformance.memory import HostArena
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable, load_subject
 from nvfp4_moe.verification.contract_probes import Attempt, Prober, most_accepted
 from nvfp4_moe.verification.describe import Description, Line
-from nvfp4_moe.verification.task_child import Card
+from nvfp4_moe.verification.task_messages import Card
 
 QUANT, ROUTE = "scaled_fp4_experts_quant", "get_cutlass_moe_mm_data"
 REFERENCE = load_subject("reference")
