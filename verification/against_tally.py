@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nvfp4_moe.verification.compare import Difference, differences
-from nvfp4_moe.verification.conformance.plan import PREFIXES, elements_of
+from nvfp4_moe.verification.conformance.plan import PREFIXES, elements_of, prefix_of
 from nvfp4_moe.verification.result import Finding, Outcome, Verdict
 from nvfp4_moe.verification.subject_outputs import Answer, ComparedCase
 from nvfp4_moe.verification.task_messages import Card
@@ -16,6 +16,13 @@ MOST_CRASHES = 4
 """Children of one side that may die in one operation before the rest of its cases is given up."""
 
 Cards = tuple[Card, Card]
+
+_OPERATIONS = {prefix: operation for operation, prefix in PREFIXES.items()}
+
+
+def operation_of(case: ComparedCase) -> str:
+    """Return the operation that a case calls."""
+    return _OPERATIONS[prefix_of(case)]
 
 
 @dataclass
@@ -44,8 +51,9 @@ class Tally:
         elif one.turns and other.turns:
             self.compared += 1
             contracts = cards[0].contract, cards[1].contract
+            in_place = not any(operation_of(case) in card.functional for card in cards)
             for first, second in zip(one.turns, other.turns, strict=True):
-                in_turn = list(differences(case, contracts, first, second))
+                in_turn = list(differences(case, contracts, first, second, in_place=in_place))
                 different += in_turn
                 if in_turn:
                     break
@@ -104,8 +112,7 @@ def _alone(card: Card, answer: Answer) -> Iterator[Difference]:
 
 
 def _why_nothing(claim_id: str, cards: Cards) -> str:
-    prefix = claim_id.split(".")[0]
-    operation = next(operation for operation, known in PREFIXES.items() if known == prefix)
+    operation = _OPERATIONS[claim_id.split(".")[0]]
     lacking = [card.name for card in cards if operation not in card.operations]
     return f"{lacking[0]} has no {operation}" if lacking else "no case was accepted by both"
 

@@ -33,24 +33,33 @@ class Difference:
 
 
 def differences(
-    case: ComparedCase, contracts: Contracts, one: Outputs, other: Outputs
+    case: ComparedCase, contracts: Contracts, one: Outputs, other: Outputs, *, in_place: bool = True
 ) -> Iterator[Difference]:
-    """Yield the differences of the outputs of two subjects in one turn, one for each output and kind of byte."""
+    """Yield the differences of the outputs of two subjects in one turn, one for each output and kind of byte.
+
+    Args:
+        case: of the outputs.
+        contracts: of both.
+        one, other: outputs.
+        in_place: both filled the caller's tensors: bytes that nobody owns must still hold the fill.
+    """
     if all(torch.equal(tensor, other[name]) for name, tensor in one.items()):
         return
     if isinstance(case, RoutingCase):
         yield from _routing(contracts, one, other)
     elif isinstance(case, QuantCase):
-        yield from _quant(form_of(case), contracts, one, other)
+        yield from _quant(form_of(case), contracts, one, other, in_place=in_place)
     else:
         yield from _rows(one["output"], other["output"])
 
 
-def _quant(form: Form, contracts: Contracts, one: Outputs, other: Outputs) -> Iterator[Difference]:
+def _quant(
+    form: Form, contracts: Contracts, one: Outputs, other: Outputs, *, in_place: bool
+) -> Iterator[Difference]:
     first, second = one["output"], other["output"]
     place: dict[str, Any]
     owned = form.owned[..., None].expand(first.shape)
-    for judged, finding in ((owned, Finding.BYTES), (~owned, Finding.MEMORY)):
+    for judged, finding in ((owned, Finding.BYTES), (~owned & in_place, Finding.MEMORY)):
         found = first_difference(first, second, judged)
         if found:
             row, half = divmod(found[0], first.shape[-1])
@@ -59,7 +68,7 @@ def _quant(form: Form, contracts: Contracts, one: Outputs, other: Outputs) -> It
             yield _byte("output", place, first, second, found, finding)
     first, second = one["output_scale"], other["output_scale"]
     kinds = form.kinds
-    for kind, finding in _promised_kinds(contracts):
+    for kind, finding in _promised_kinds(contracts, in_place=in_place):
         found = first_difference(first, second, kinds == int(kind))
         if found:
             expert, row, column = form.scale_position(found[0])
@@ -72,14 +81,15 @@ def _quant(form: Form, contracts: Contracts, one: Outputs, other: Outputs) -> It
             yield _byte("output_scale", place, first, second, found, finding)
 
 
-def _promised_kinds(contracts: Contracts) -> Iterator[tuple[Kind, Finding]]:
+def _promised_kinds(contracts: Contracts, *, in_place: bool) -> Iterator[tuple[Kind, Finding]]:
     """Yield the kinds of scale bytes that either contract promises, and the class of a difference there."""
     yield Kind.VALID, Finding.BYTES
     if any(contract.k_padding == "zero" for contract in contracts):
         yield Kind.K_PADDING, Finding.CONTRACT
     if any(contract.row_padding == "zero" for contract in contracts):
         yield Kind.ROW_PADDING, Finding.CONTRACT
-    yield Kind.BEYOND, Finding.MEMORY  # both promise to leave it alone
+    if in_place:
+        yield Kind.BEYOND, Finding.MEMORY  # both promise to leave it alone
 
 
 def _byte(

@@ -188,7 +188,8 @@ def _unreachable(name: str, seen: list[tuple[QuantCase, torch.Tensor, torch.Tens
 
 def padding(prober: Prober) -> dict[str, Any]:
     """Return what the padding bytes hold after calls over three fills: zero, unwritten or other; none: there are none."""
-    spare = 0 if "masked" in prober.operation else 128
+    returned = is_functional(prober.subject, prober.operation)
+    spare = 0 if returned or "masked" in prober.operation else 128
     cases = [prober.case(k=k, extra_scale_rows=spare) for k in _WIDTHS_OF_PADDING]
     case = next((case for case in cases if prober.attempt(case).run is not None), cases[0])
     attempts = [prober.attempt(case, turn=turn) for turn in TURNS]

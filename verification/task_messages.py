@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, BinaryIO
 
 from nvfp4_moe.verification.conformance.contract import Contract
-from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.conformance.subject import Subject, is_functional
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,26 @@ class Card:
     device: str
     operations: tuple[str, ...]
     contract: Contract
+    functional: tuple[str, ...] = ()
+    """Operations that return their outputs."""
 
     @classmethod
     def of(cls, subject: Subject) -> Card:
         """Return a subject's card."""
-        return cls(subject.name, subject.device, tuple(subject.operations), subject.contract)
+        functional = tuple(op for op in subject.operations if is_functional(subject, op))
+        return cls(subject.name, subject.device, tuple(subject.operations), subject.contract, functional)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""
         promises = {f.name: getattr(self.contract, f.name) for f in fields(Contract)}
         plain = {name: dict(v) if isinstance(v, Mapping) else v for name, v in promises.items()}
-        return {"name": self.name, "device": self.device, "operations": self.operations, "contract": plain}
+        return {
+            "name": self.name,
+            "device": self.device,
+            "operations": self.operations,
+            "contract": plain,
+            "functional": self.functional,
+        }
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> Card:
@@ -39,7 +48,8 @@ class Card:
             name: tuple(value) if isinstance(value, list) else value
             for name, value in entry["contract"].items()
         }
-        return cls(entry["name"], entry["device"], tuple(entry["operations"]), Contract(**promises))
+        operations, functional = (tuple(entry[name]) for name in ("operations", "functional"))
+        return cls(entry["name"], entry["device"], operations, Contract(**promises), functional)
 
 
 def say(out: BinaryIO, message: Mapping[str, Any], payload: bytes = b"") -> None:

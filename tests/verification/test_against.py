@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from nvfp4_moe.reference.experts import quantize_experts
 from nvfp4_moe.verification import against
 from nvfp4_moe.verification.against import Comparison, common_cases, common_contract
 from nvfp4_moe.verification.conformance.cases import QuantCase, RoutingCase
@@ -242,6 +243,29 @@ def test_what_both_refuse_is_no_difference(cases: list[ComparedCase]) -> None:
 
     found = outcome(quantizer(refuse_one), quantizer(refuse_one, "old"))
     assert (found.verdict, found.cases) == (Verdict.HELD, 1)
+
+
+def test_an_operation_that_returns_its_outputs_is_compared_with_one_that_fills_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def returns(
+        rows: torch.Tensor, g: torch.Tensor, offsets: torch.Tensor, starts: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        true = quantize_experts(rows, g, offsets, blockscale_offsets=starts, scale_rows=int(starts[-1]))
+        return true.packed, true.block_scale.view(torch.int32)
+
+    some = against.common_cases
+    tried: list[list[ComparedCase]] = []
+
+    def few(*cards: Card, **options: Any) -> list[ComparedCase]:
+        tried.append(some(*cards, **options)[:800:80])
+        return tried[0]
+
+    monkeypatch.setattr(against, "common_cases", few)
+    functional = Subject("new", contract=IEEE, **{QUANT: returns})
+    found = outcome(functional)
+    assert (found.verdict, found.cases) == (Verdict.HELD, 10)
+    assert any(isinstance(case, QuantCase) and case.unrouted_rows for case in tried[0])
 
 
 def reordered(name: str, row_order: Any, *, reverse: bool) -> Subject:
