@@ -6,11 +6,12 @@ that promises less says so here, and is then held to exactly that; nothing else 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
+from nvfp4_moe.reference.padding import check_size
 from nvfp4_moe.reference.recipes import RECIPES
 
 Arithmetic = Literal["hardware", "ieee"]
@@ -18,6 +19,18 @@ Padding = Literal["zero", "unspecified"]
 NegativeIds = Literal["skipped", "unsupported"]
 RowOrder = Literal["stable", "any"]
 Strided = Literal["refused", "honoured"]
+
+TENSORS = (
+    *("input", "input_global_scale", "input_offset_by_experts", "output_scale_offset_by_experts", "masked_m"),
+    *("map", "linear", "topk_ids", "output", "output_scale"),
+    *("expert_offsets", "problem_sizes1", "problem_sizes2", "input_permutation", "output_permutation"),
+    "blockscale_offsets",
+)
+"""Parameters of the operations that are tensors."""
+
+LARGEST_BYTES = 1 << 20
+LARGEST_MULTIPLE = 1 << 20
+"""What no kernel reaches: an alignment, a slack or a width above is a slip, and would ask for absurd memory."""
 
 _DEFAULT_ALIGNMENT = MappingProxyType({"default": 16, "input": 32, "output_scale": 128})
 
@@ -58,32 +71,35 @@ class Contract:
 
     def __post_init__(self) -> None:
         for name, legal in _CLOSED.items():
-            value = getattr(self, name)
-            if value not in legal:
-                raise ValueError(
-                    f"Contract.{name} must be one of {', '.join(map(repr, legal))}, got {value!r}"
-                )
-        if self.recipe not in LEGAL_RECIPES:
-            raise ValueError(
-                f"Contract.recipe must be one of {', '.join(LEGAL_RECIPES)}, got {self.recipe!r}"
-            )
+            _check_word(name, getattr(self, name), legal)
         for name in ("deterministic", "batch_invariant", "pdl"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"Contract.{name} must be True or False, got {getattr(self, name)!r}")
-        if self.k_multiple < 16 or self.k_multiple % 16:
+        check_size("Contract.k_multiple", self.k_multiple, at_least=16)
+        if self.k_multiple % 16 or self.k_multiple > LARGEST_MULTIPLE:
             raise ValueError(
-                f"Contract.k_multiple must be a positive multiple of 16, got {self.k_multiple!r}"
+                "Contract.k_multiple must be a positive multiple of 16, at most"
+                f" {LARGEST_MULTIPLE:,}, got {self.k_multiple!r}"
             )
-        if self.max_experts is not None and self.max_experts < 1:
-            raise ValueError(f"Contract.max_experts must be at least 1 or None, got {self.max_experts!r}")
-        for tensor, alignment in self.alignment.items():
-            if alignment < 1 or alignment & (alignment - 1):
-                raise ValueError(f"Contract.alignment[{tensor!r}] must be a power of two, got {alignment!r}")
-        for tensor, slack in self.readable_slack.items():
-            if slack < 0:
-                raise ValueError(f"Contract.readable_slack[{tensor!r}] must not be negative, got {slack!r}")
-        if not set(self.id_dtypes) <= {"int32", "int64"} or not self.id_dtypes:
-            raise ValueError(f"Contract.id_dtypes must name int32, int64 or both, got {self.id_dtypes!r}")
+        if self.max_experts is not None:
+            _check_max_experts(self.max_experts)
+        for tensor, alignment in _items("alignment", self.alignment, ("default", *TENSORS)):
+            check_size(f"Contract.alignment[{tensor!r}]", alignment, at_least=1)
+            if alignment & (alignment - 1) or alignment > LARGEST_BYTES:
+                raise ValueError(
+                    f"Contract.alignment[{tensor!r}] must be a power of two, at most {LARGEST_BYTES:,},"
+                    f" got {alignment!r}"
+                )
+        for tensor, slack in _items("readable_slack", self.readable_slack, TENSORS):
+            check_size(f"Contract.readable_slack[{tensor!r}]", slack, at_least=0)
+            if slack > LARGEST_BYTES:
+                raise ValueError(
+                    f"Contract.readable_slack[{tensor!r}] must be at most {LARGEST_BYTES:,}, got {slack!r}"
+                )
+        _check_words("mutates", self.mutates, TENSORS)
+        _check_words("id_dtypes", self.id_dtypes, ("int32", "int64"))
+        if not self.id_dtypes:
+            raise ValueError("Contract.id_dtypes must name int32, int64 or both, got ()")
 
     def alignment_of(self, tensor: str) -> int:
         """Return the bytes to which the tensor must be aligned."""
@@ -118,12 +134,45 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else value
 
 
+def _check_word(name: str, value: object, legal: tuple[str, ...]) -> None:
+    if not isinstance(value, str) or value not in legal:
+        wrong = ValueError if isinstance(value, str) else TypeError
+        raise wrong(f"Contract.{name} must be one of {', '.join(map(repr, legal))}, got {value!r:.60}")
+
+
+def _check_words(name: str, value: object, legal: tuple[str, ...]) -> None:
+    if not isinstance(value, tuple):
+        raise TypeError(f"Contract.{name} must be a tuple of names, got {value!r:.60}")
+    for word in value:
+        _check_word(f"{name}[{value.index(word)}]", word, legal)
+
+
+def _check_max_experts(value: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"Contract.max_experts must be an integer or None, got {value!r:.60}")
+    if value < 1:
+        raise ValueError(f"Contract.max_experts must be at least 1 or None, got {value!r}")
+
+
+def _items(name: str, value: object, legal: tuple[str, ...]) -> Iterable[tuple[str, Any]]:
+    """Return the entries of a table of tensors after a look at its keys."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"Contract.{name} must map tensor names to bytes, got {value!r:.60}")
+    for tensor in value:
+        if not isinstance(tensor, str):
+            raise TypeError(f"Contract.{name} must have names of tensors as keys, got {tensor!r:.60}")
+        if tensor not in legal:
+            raise ValueError(f"Contract.{name} must name tensors of {', '.join(legal)}, got {tensor!r:.60}")
+    return value.items()
+
+
 LEGAL_RECIPES = tuple(
     name for name, recipe in RECIPES.items() if recipe.global_scale == "global_encode_scale"
 )
 """The protocol passes the global scale in this direction."""
 
 _CLOSED: dict[str, tuple[str, ...]] = {
+    "recipe": LEGAL_RECIPES,
     "arithmetic": get_args(Arithmetic),
     "k_padding": get_args(Padding),
     "row_padding": get_args(Padding),

@@ -65,8 +65,8 @@ class Subject:
         **callables: operations under the names of `OPERATIONS`.
 
     Raises:
-        TypeError: an operation that is not callable or not known, a contract that is none, no operation at all.
-        ValueError: a device that is neither "cpu" nor "cuda".
+        TypeError: an operation that is not callable or not known, a name or contract that is none, no operation at all.
+        ValueError: an empty name, a device that is neither "cpu" nor "cuda".
     """
 
     name: str
@@ -81,7 +81,11 @@ class Subject:
         contract: Contract | None = None,
         **callables: Callable[..., Any],
     ) -> None:
-        if device not in ("cpu", "cuda"):
+        if not isinstance(name, str):
+            raise TypeError(f"Subject: name must be text, got {name!r:.60}")
+        if not name.strip():
+            raise ValueError(f"Subject: name must not be empty, got {name!r:.60}")
+        if not isinstance(device, str) or device not in ("cpu", "cuda"):
             raise ValueError(f'Subject {name!r}: device must be "cpu" or "cuda", got {device!r}')
         if contract is not None and not isinstance(contract, Contract):
             raise TypeError(f"Subject {name!r}: contract must be a Contract, got {type(contract).__name__}")

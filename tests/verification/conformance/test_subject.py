@@ -36,12 +36,16 @@ def test_a_subject_has_a_strict_contract_by_default() -> None:
         ({"quantize": quant}, "unknown operation 'quantize'; known are scaled_fp4_experts_quant"),
         ({"swizzle": 3}, "swizzle is not callable"),
         ({"swizzle": quant, "device": "tpu"}, "device must be"),
+        ({"swizzle": quant, "device": ["cpu"]}, "device must be"),
+        ({"swizzle": quant, "name": ""}, "name must not be empty, got ''"),
+        ({"swizzle": quant, "name": "  "}, "name must not be empty"),
+        ({"swizzle": quant, "name": [1]}, r"name must be text, got \[1\]"),
         ({"swizzle": quant, "contract": {}}, "contract must be a Contract, got dict"),
     ],
 )
 def test_what_is_no_subject(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises((TypeError, ValueError), match=said):
-        Subject("mine", **arguments)
+        Subject(**{"name": "mine"} | arguments)
 
 
 def test_modules_and_objects_become_subjects() -> None:
