@@ -75,12 +75,13 @@ class Attempt:
 class Prober:
     """A subject without its own contract, and what every probe of a quantizer needs."""
 
-    def __init__(self, subject: Subject, arena: Arena) -> None:
+    def __init__(self, subject: Subject, arena: Arena, *, seed: int = 0) -> None:
         widest = Contract(
             alignment={"default": 2 * ALIGNMENTS[0]}
         )  # so that nothing but its own probe asks for less
         self.subject = Subject(subject.name, subject.device, widest, **subject.operations)
         self.arena = arena
+        self.seed = seed
         self.operation = next((op for op in QUANTIZERS if op in subject.operations), "")
 
     def case(self, **changes: Any) -> QuantCase:
@@ -89,7 +90,7 @@ class Prober:
             "operation": self.operation,
             "group": "describe",
             "index": 0,
-            "seed": 0,
+            "seed": self.seed,
             "tokens_per_expert": (3, 0, 130),
             "unrouted_rows": 2,
             "k": 128,
@@ -305,13 +306,15 @@ QUANT_PROBES: dict[str, Callable[[Prober], dict[str, Any]]] = {
 def serve(subject: Subject, requests: BinaryIO, out: BinaryIO) -> None:
     """Answer probe after probe until the parent ends it."""
     try:
-        prober = Prober(subject, arena_for(subject.device))
+        arena = arena_for(subject.device)
         while True:
-            name = hear(requests)["probe"]
+            request = hear(requests)
+            name, seed = request["probe"], request["seed"]
+            prober = Prober(subject, arena, seed=seed)
             if name in QUANT_PROBES:
                 answer = QUANT_PROBES[name](prober)
             else:
-                answer = routing_probes.ROUTING_PROBES[name](prober.subject, prober.arena)
+                answer = routing_probes.ROUTING_PROBES[name](prober.subject, arena, seed)
             say(out, answer)
     except DeviceFault as fault:
         print(fault, file=sys.stderr, flush=True)

@@ -98,11 +98,14 @@ class Description:
         }
 
 
-def describe(spec: str | Subject, *, progress: Callable[[str], None] = lambda probe: None) -> Description:
+def describe(
+    spec: str | Subject, *, seed: int = 0, progress: Callable[[str], None] = lambda probe: None
+) -> Description:
     """Measure a subject.
 
     Args:
         spec: what `load_subject` takes, or a Subject with CPU tensors.
+        seed: of the cases.
         progress: told of each probe before it runs.
 
     Raises:
@@ -112,7 +115,7 @@ def describe(spec: str | Subject, *, progress: Callable[[str], None] = lambda pr
         lines = []
         for name in _probes_of(probed.card):
             progress(name)
-            answer = probed.ask(name)
+            answer = probed.ask(name, seed)
             if "died" in answer:
                 lines.append(Line(name, f"its process died: {answer['died']}", determined=False))
             else:
@@ -153,13 +156,13 @@ class _Probed:
         if self._child is not None:
             self._child.end()
 
-    def ask(self, probe: str) -> Answer:
+    def ask(self, probe: str, seed: int) -> Answer:
         """Return a probe's answer, or how the child died of it."""
         if self._child is None:
             self._child = TaskChild(self._spec, "probe")
         seconds, self._seconds = self._seconds, PROBE_SECONDS
         try:
-            self._child.tell({"probe": probe})
+            self._child.tell({"probe": probe, "seed": seed})
             return self._child.message(seconds=seconds)
         except ChildEnded as ended:
             self._child.end()

@@ -24,11 +24,11 @@ _COUNTS = ((5, 2, 4), (64, 8, 17), (129, 6, 60))
 _MOST_EXPERTS = 1024
 
 
-def _case(ids: str, number: int, **changes: Any) -> RoutingCase:
+def _case(ids: str, number: int, seed: int, **changes: Any) -> RoutingCase:
     tokens, topk, experts = _COUNTS[number]
     given: dict[str, Any] = {
         "index": number,
-        "seed": 0,
+        "seed": seed,
         "tokens": tokens,
         "topk": topk,
         "num_experts": experts,
@@ -57,14 +57,14 @@ def _worst(answers: list[dict[str, Any]]) -> dict[str, Any]:
     return next((answer for answer in answers if answer["answer"] != "right"), answers[0])
 
 
-def ids(subject: Subject, arena: Arena) -> dict[str, Any]:
+def ids(subject: Subject, arena: Arena, seed: int) -> dict[str, Any]:
     """Return for each dtype of ids what calls come to, rows in any order."""
     return {
         dtype: _worst(
             [
                 _judged(
                     subject,
-                    _case(family, number, id_dtype=dtype),
+                    _case(family, number, seed, id_dtype=dtype),
                     arena,
                     row_order="any",
                     deterministic=False,
@@ -77,28 +77,30 @@ def ids(subject: Subject, arena: Arena) -> dict[str, Any]:
     }
 
 
-def order(subject: Subject, arena: Arena) -> dict[str, Any]:
+def order(subject: Subject, arena: Arena, seed: int) -> dict[str, Any]:
     """Return whether rows stand in token order, and whether repeated calls give the same order."""
-    cases = [_case(family, number) for number in range(len(_COUNTS)) for family in ("uniform", "cyclic")]
+    cases = [
+        _case(family, number, seed) for number in range(len(_COUNTS)) for family in ("uniform", "cyclic")
+    ]
     repeated = _worst([_judged(subject, case, arena, row_order="any") for case in cases])
     return {"stable": _worst([_judged(subject, case, arena) for case in cases]), "repeated": repeated}
 
 
-def negative(subject: Subject, arena: Arena) -> dict[str, Any]:
+def negative(subject: Subject, arena: Arena, seed: int) -> dict[str, Any]:
     """Return what ids -1 come to, by rows in token order and in any order."""
     families = ("negative", "one_negative", "all_negative")
-    cases = [_case(family, number) for number in range(len(_COUNTS)) for family in families]
+    cases = [_case(family, number, seed) for number in range(len(_COUNTS)) for family in families]
     return {
         row_order: _worst([_judged(subject, case, arena, row_order=row_order, **loose) for case in cases])
         for row_order, loose in (("stable", {}), ("any", {"deterministic": False}))
     }
 
 
-def experts(subject: Subject, arena: Arena) -> dict[str, Any]:
+def experts(subject: Subject, arena: Arena, seed: int) -> dict[str, Any]:
     """Return the most experts for which the counts are right, and what one more comes to."""
 
     def right(count: int) -> dict[str, Any]:
-        case = _case("uniform", 1, num_experts=count)
+        case = _case("uniform", 1, seed, num_experts=count)
         try:
             run, faults = run_routing(subject, case, make_topk_ids(case), arena, TURNS[1])
         except Refused as refusal:
@@ -122,7 +124,7 @@ def experts(subject: Subject, arena: Arena) -> dict[str, Any]:
     return {"most": low, "refused_above": answer["answer"] == "refused", "text": answer["text"]}
 
 
-ROUTING_PROBES: dict[str, Callable[[Subject, Arena], dict[str, Any]]] = {
+ROUTING_PROBES: dict[str, Callable[[Subject, Arena, int], dict[str, Any]]] = {
     "ids": ids,
     "order": order,
     "negative": negative,

@@ -22,7 +22,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[Line]:
     """Make these lines what was measured."""
     found = [PADDING]
 
-    def describe(spec: str, progress: Any) -> Description:
+    def describe(spec: str, seed: int, progress: Any) -> Description:
         progress("padding")
         return Description(CARD, found)
 

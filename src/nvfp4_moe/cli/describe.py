@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from nvfp4_moe.cli.options import InputError, check_json_path, json_option, text_console, write_json
+from nvfp4_moe.cli.options import (
+    InputError,
+    check_json_path,
+    json_option,
+    seed_option,
+    text_console,
+    write_json,
+)
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
@@ -19,8 +26,9 @@ _NAME_WIDTH = 16
 
 @click.command("describe", short_help="Measure what a subject promises and print it as code.")
 @click.argument("subject", metavar="NAME|FILE.py[:ATTR]")
+@seed_option
 @json_option
-def command(*, subject: str, json_path: str | None) -> int:
+def command(*, subject: str, seed: int, json_path: str | None) -> int:
     """Measure a subject's recipe, padding, row order, ids -1, alignment and limits; print them as a Contract.
 
     Exit code 3 if a property could not be determined or the subject cannot be loaded here; measuring judges nothing.
@@ -32,7 +40,7 @@ def command(*, subject: str, json_path: str | None) -> int:
     out = text_console(json_path)
     try:
         with out.status("") as status:  # shows nothing where the output is no terminal
-            found = describe(subject, progress=lambda probe: status.update(f"measuring: {probe}"))
+            found = describe(subject, seed=seed, progress=lambda probe: status.update(f"measuring: {probe}"))
     except SubjectError as error:
         raise InputError(str(error)) from error
     except SubjectUnavailable as error:
