@@ -252,6 +252,25 @@ def test_wrong_values_are_refused_by_the_host_twin(
     assert (case.packed == FILL).all()
 
 
+@pytest.mark.parametrize("unused", [0.0, -1.0, float("inf"), float("nan")], ids=str)
+def test_the_global_scale_of_an_expert_without_rows_does_not_matter(
+    subject: Ops, ragged: Ragged, patterns: Callable[..., Tensor], same_bytes: SameBytes, unused: float
+) -> None:
+    device = subject.device_type
+    case = ragged([5, 0, 130, 0], 80, torch.bfloat16, device=device)
+    case.global_encode_scale[1::2] = unused
+    subject.scaled_fp4_experts_quant(*case.arguments())
+    case.check()
+    input = patterns(3, "masked", (2, 4, 80), torch.bfloat16).to(device)
+    scale = torch.tensor([unused, 2.0], device=device)
+    counts = torch.tensor([0, 4], dtype=torch.int32, device=device)
+    true = quantize_masked(input, scale, counts)
+    packed, block_scale = torch.zeros_like(true.packed), torch.zeros_like(true.block_scale)
+    subject.scaled_fp4_masked_quant(packed, block_scale, input, scale, counts)
+    same_bytes("packed", packed, true.packed)
+    same_bytes("block_scale", block_scale, true.block_scale)
+
+
 def test_map_index_outside_the_input_is_refused_by_the_host_twin(ragged: Ragged) -> None:
     case = ragged([5, 4], 80, torch.bfloat16)
     order = torch.arange(len(case.input), dtype=torch.int32)
