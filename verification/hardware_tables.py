@@ -17,6 +17,7 @@ import torch
 import nvfp4_moe
 from nvfp4_moe.reference.tables import MissingTableError, Table, find_table, measured_folder
 from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.task_messages import Card
 
 KINDS = ("reciprocal", "silu_bf16", "silu_f16")
 """Tables that together decide every byte of the approximate recipes."""
@@ -25,7 +26,7 @@ _SECONDS = 300.0
 """Time limit of a measurement: seconds, and the first build."""
 
 
-def tables_for(subject: Subject) -> list[str]:
+def tables_for(subject: Subject | Card) -> list[str]:
     """Return the names of the tables that decide a subject's bytes; measures them where they are missing.
 
     Empty for a subject in ieee arithmetic or on the CPU, and where nothing could be measured.

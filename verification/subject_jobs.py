@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from nvfp4_moe.verification.against import Comparison
 from nvfp4_moe.verification.conformance.plan import Plan
 from nvfp4_moe.verification.conformance.run import conform, conformance_claims
-from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable, load_subject
+from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
 from nvfp4_moe.verification.hardware_tables import tables_for
 from nvfp4_moe.verification.job import Advance, Job
 from nvfp4_moe.verification.result import Finding, Method, Outcome, Verdict
 from nvfp4_moe.verification.rows import Row
+from nvfp4_moe.verification.subject_card import card_of
 
 
 def subject_job(
@@ -23,22 +24,22 @@ def subject_job(
         SubjectError: a file or attribute that does not exist.
     """
     try:
-        subject = spec if isinstance(spec, Subject) else load_subject(spec)
+        card = card_of(spec)
     except SubjectUnavailable as error:
         return _skipped(_name(spec), str(error), required=required)
-    plan = Plan.of(subject, level=level, seed=seed)
+    plan = Plan.of(card, level=level, seed=seed)
     tables: list[str] = []
 
     def work(advance: Advance) -> Iterator[Row]:
-        tables.extend(tables_for(subject))
-        yield from conform(spec, level=level, seed=seed, fail_on=fail_on, advance=advance)
+        tables.extend(tables_for(card))
+        yield from conform(spec, level=level, seed=seed, fail_on=fail_on, advance=advance, card=card)
 
     return Job(
-        name=f"subject {subject.name}",
-        tells=conformance_claims(subject),
-        work=_or_skipped(work, subject.name, required=required),
+        name=f"subject {card.name}",
+        tells=conformance_claims(card),
+        work=_or_skipped(work, card.name, required=required),
         cases=len(plan.cases),
-        subject=subject.name,
+        subject=card.name,
         tables=tables,
     )
 

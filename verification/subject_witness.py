@@ -13,9 +13,10 @@ from typing import Any
 from nvfp4_moe.reference.padding import check_size
 from nvfp4_moe.verification.bound_witness import CannotReplay, Replay
 from nvfp4_moe.verification.conformance.plan import Plan, case_from_json
-from nvfp4_moe.verification.conformance.subject import SubjectUnavailable, load_subject
+from nvfp4_moe.verification.conformance.subject import SubjectUnavailable
 from nvfp4_moe.verification.conformance.supervisor import CaseReport, run_cases
 from nvfp4_moe.verification.result import Finding
+from nvfp4_moe.verification.subject_card import card_of
 
 KIND = "subject"
 
@@ -43,7 +44,7 @@ def replay(document: Mapping[str, Any], *, subject: str | None = None) -> Replay
         raise CannotReplay(f"give the file of subject {name} with --subject")
     spec = subject or name
     try:
-        plan = Plan.of(load_subject(spec), level=level, seed=seed)
+        plan = Plan.of(card_of(spec), level=level, seed=seed)
         if not all(case in plan.cases for case in cases):
             raise CannotReplay(f"level {level} has no such case for subject {spec} any more")
         numbers = [plan.cases.index(case) for case in cases]

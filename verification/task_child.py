@@ -81,10 +81,14 @@ class TaskChild:
     def __exit__(self, *unused: object) -> None:
         self.end()
 
-    def card(self) -> Card:
-        """Return the subject's card, when it is loaded; see `message` for errors."""
+    def card(self, *, seconds: float = LOAD_SECONDS) -> Card:
+        """Return the subject's card, when it is loaded; see `message` for errors.
+
+        Args:
+            seconds: time limit of loading it.
+        """
         if self._card is None:
-            self._card = Card.from_json(self._message(LOAD_SECONDS))
+            self._card = Card.from_json(self._message(seconds))
         return self._card
 
     def tell(self, request: Mapping[str, Any]) -> None:

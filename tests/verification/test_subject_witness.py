@@ -101,7 +101,7 @@ def test_a_file_named_by_the_witness_is_not_run(name: str, monkeypatch: pytest.M
     def loads(spec: str) -> None:
         raise AssertionError(f"{spec} was loaded")
 
-    monkeypatch.setattr(subject_witness, "load_subject", loads)
+    monkeypatch.setattr(subject_witness, "card_of", loads)
     with pytest.raises(CannotReplay, match="give the file of subject"):
         replay(witness(subject=name))
 

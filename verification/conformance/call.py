@@ -18,7 +18,7 @@ import torch
 
 from nvfp4_moe.verification.conformance.fault import Fault, first_difference
 from nvfp4_moe.verification.conformance.memory import Arena, Edge, Guarded
-from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.conformance.subject import Subject, told
 from nvfp4_moe.verification.result import Finding
 
 REFUSALS = (ValueError, TypeError, NotImplementedError, RuntimeError)
@@ -155,7 +155,7 @@ class Call:
             returned = self.subject.operations[operation](*arguments, **keywords)
         except REFUSALS as error:
             self.arena.synchronize()  # an error that a device fault caused is that fault, not a refusal
-            raise Refused(f"{type(error).__name__}: {error}") from error
+            raise Refused(told(error)) from error
         except Exception as error:
             raise SubjectRaised("".join(traceback.format_exception(error, limit=-_FRAMES))) from error
         finally:

@@ -24,7 +24,8 @@ from nvfp4_moe.verification.conformance.refusal_check import RefusalCase, check_
 from nvfp4_moe.verification.conformance.routing_check import OPERATION as ROUTING
 from nvfp4_moe.verification.conformance.routing_check import check_routing, in_domain
 from nvfp4_moe.verification.conformance.rows_check import RowsCase, check_rows, rows_cases
-from nvfp4_moe.verification.conformance.subject import Subject, is_functional
+from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.task_messages import Card
 
 Case = QuantCase | RoutingCase | LawCase | RefusalCase | RowsCase
 
@@ -93,11 +94,12 @@ class Plan:
         yield from refusal_cases(operation, contract)
 
     @classmethod
-    def of(cls, subject: Subject, *, level: int, seed: int) -> Plan:
+    def of(cls, subject: Subject | Card, *, level: int, seed: int) -> Plan:
         """Return the plan for the operations that the subject has."""
-        tested = tuple(op for op in PREFIXES if op in subject.operations)
-        laws = {op: laws_of(subject.device, in_place=not is_functional(subject, op)) for op in tested}
-        return cls(tested, level, seed, subject.contract, laws)
+        card = Card.of(subject) if isinstance(subject, Subject) else subject
+        tested = tuple(op for op in PREFIXES if op in card.operations)
+        laws = {op: laws_of(card.device, in_place=op not in card.functional) for op in tested}
+        return cls(tested, level, seed, card.contract, laws)
 
     def claims(self) -> list[str]:
         """Return the claim ids that the cases tell, operation by operation."""

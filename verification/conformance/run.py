@@ -16,10 +16,12 @@ from nvfp4_moe.verification.conformance.plan import (
     prefix_of,
 )
 from nvfp4_moe.verification.conformance.sequence import Sequence, shortest_sequence
-from nvfp4_moe.verification.conformance.subject import OPERATIONS, Subject, is_functional, load_subject
+from nvfp4_moe.verification.conformance.subject import OPERATIONS, OWN_SUBJECTS, Subject, load_subject
 from nvfp4_moe.verification.conformance.supervisor import CaseReport, Limits, run_cases
 from nvfp4_moe.verification.result import Finding, Method, Outcome, Verdict
 from nvfp4_moe.verification.rows import Row
+from nvfp4_moe.verification.subject_card import card_of
+from nvfp4_moe.verification.task_messages import Card
 
 _CLAIM_OF = {"untouched": "guard", "inputs": "guard"}
 """Checks that belong to another's claim: all are about memory that the subject may not change."""
@@ -92,7 +94,7 @@ def _illegal_refusal(text: str) -> dict[str, Any]:
     }
 
 
-def conformance_claims(subject: Subject) -> list[tuple[str, Method]]:
+def conformance_claims(subject: Subject | Card) -> list[tuple[str, Method]]:
     """Return (claim id, method) of every row that a run of the subject gives."""
     plan = Plan.of(subject, level=1, seed=0)
     return [(claim, Method.CONFORMANCE) for claim in plan.claims()]
@@ -106,6 +108,7 @@ def conform(
     fail_on: Finding = Finding.CONTRACT,
     advance: Callable[[int], None] = lambda cases: None,
     limits: Limits | None = None,
+    card: Card | None = None,
 ) -> Iterator[Row]:
     """Run every case of a subject in children and yield its rows.
 
@@ -116,13 +119,14 @@ def conform(
         fail_on: the mildest class of finding that makes a claim required.
         advance: told of finished cases.
         limits: of time and crashes.
+        card: the subject's, where the caller has it already.
 
     Raises:
         SubjectError, SubjectUnavailable: see `load_subject`.
         HarnessFault: the harness itself failed.
     """
-    subject = spec if isinstance(spec, Subject) else load_subject(spec)
-    plan = Plan.of(subject, level=level, seed=seed)
+    card = card or card_of(spec)
+    plan = Plan.of(card, level=level, seed=seed)
     limits = limits or Limits()
     tallies = _Tallies(plan)
     reports = run_cases(
@@ -136,15 +140,15 @@ def conform(
     for report in reports:
         tallies.count(report)
         advance(1)
-    sequences = _Sequences(spec, subject, level, seed, limits)
+    sequences = _Sequences(_forkable(spec, card), level, seed, limits)
     for claim in plan.claims():
-        outcome = _outcome(subject, tallies, claim, sequences)
+        outcome = _outcome(card, tallies, claim, sequences)
         counts = outcome.finding is None or _SEVERITY.index(outcome.finding) <= _SEVERITY.index(fail_on)
         yield Row(
             claim_id=claim,
             method=Method.CONFORMANCE,
             outcome=outcome,
-            subject=subject.name,
+            subject=card.name,
             required=counts,
         )
 
@@ -154,7 +158,6 @@ class _Sequences:
     """Finds what a failing case needs before it, once for each case."""
 
     spec: str | Subject
-    subject: Subject
     level: int
     seed: int
     limits: Limits
@@ -162,22 +165,30 @@ class _Sequences:
 
     def of(self, report: CaseReport) -> Sequence:
         if report.number not in self.known:
-            # A fork starts in milliseconds; a subject on a GPU needs a fresh process.
-            runner = self.subject if self.subject.device == "cpu" else self.spec
             self.known[report.number] = shortest_sequence(
-                runner, report, level=self.level, seed=self.seed, limits=self.limits
+                self.spec, report, level=self.level, seed=self.seed, limits=self.limits
             )
         return self.known[report.number]
 
 
-def _outcome(subject: Subject, tallies: _Tallies, claim: str, sequences: _Sequences) -> Outcome:
+def _forkable(spec: str | Subject, card: Card) -> str | Subject:
+    """Return the subject itself where it may live in this process: a fork of it starts in milliseconds.
+
+    One on a GPU needs a fresh process, and a stranger's code has no place here.
+    """
+    if isinstance(spec, Subject) or spec not in OWN_SUBJECTS or card.device != "cpu":
+        return spec
+    return load_subject(spec)
+
+
+def _outcome(card: Card, tallies: _Tallies, claim: str, sequences: _Sequences) -> Outcome:
     prefix, check = claim.split(".")
     aspect = check if check in ASPECTS else "bytes"
     tally = tallies.counts.get((prefix, aspect), _Tally())
     found = tallies.faults.get(claim, [])
     if found:
-        return _refuted(subject, tallies.plan, tally, found, sequences)
-    remarks = _remarks(subject, prefix, check, tally)
+        return _refuted(card, tallies.plan, tally, found, sequences)
+    remarks = _remarks(card, prefix, check, tally)
     if tally.not_run:
         reason = (
             f"{len(tally.not_run)} of {tally.cases + len(tally.not_run)} cases {tally.not_run[0].not_run}"
@@ -189,7 +200,7 @@ def _outcome(subject: Subject, tallies: _Tallies, claim: str, sequences: _Sequen
     return Outcome(verdict=Verdict.HELD, cases=tally.cases, detail="; ".join(remarks))
 
 
-def _remarks(subject: Subject, prefix: str, check: str, tally: _Tally) -> list[str]:
+def _remarks(card: Card, prefix: str, check: str, tally: _Tally) -> list[str]:
     said = []
     if tally.refused:
         first = min(tally.refused, key=lambda report: report.number)
@@ -197,26 +208,20 @@ def _remarks(subject: Subject, prefix: str, check: str, tally: _Tally) -> list[s
     if tally.admissible:
         said.append(f"{tally.admissible:,} bytes ADMISSIBLE, not exact: no table of this chip")
     operation = next(operation for operation, name in PREFIXES.items() if name == prefix)
-    if check == "guard" and (operation == "swizzle" or is_functional(subject, operation)):
+    if check == "guard" and (operation == "swizzle" or operation in card.functional):
         said.append("outputs are returned: writes outside them cannot be seen")
-    untested = [op for op in OPERATIONS if op in subject.operations and op not in PREFIXES]
-    if (
-        untested
-        and operation == next(op for op in PREFIXES if op in subject.operations)
-        and check == "golden"
-    ):
+    untested = [op for op in OPERATIONS if op in card.operations and op not in PREFIXES]
+    if untested and operation == next(op for op in PREFIXES if op in card.operations) and check == "golden":
         said.append(f"not tested: {', '.join(untested)}")
     return said
 
 
-def _refuted(
-    subject: Subject, plan: Plan, tally: _Tally, found: list[_Found], sequences: _Sequences
-) -> Outcome:
+def _refuted(card: Card, plan: Plan, tally: _Tally, found: list[_Found], sequences: _Sequences) -> Outcome:
     smallest = min(found, key=lambda one: _order(plan, one))
     number, fault = smallest.report.number, smallest.fault
     witness: dict[str, Any] = {
         "kind": "subject",
-        "subject": subject.name,
+        "subject": card.name,
         "level": plan.level,
         "number": number,
         "case": plan.cases[number].to_json(),

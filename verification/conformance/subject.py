@@ -6,6 +6,7 @@ custom operations; the caller allocates the outputs, so that the harness can gua
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -110,10 +111,17 @@ class Subject:
 
         Raises:
             TypeError: it has none of the operations.
+            SubjectError: it raises something when it is asked for them.
         """
-        if isinstance(thing, Subject):
-            return thing
-        found = {op: getattr(thing, op) for op in OPERATIONS if callable(getattr(thing, op, None))}
+        try:
+            if isinstance(thing, Subject):
+                return thing
+            attributes = {op: getattr(thing, op, None) for op in OPERATIONS}
+            found = {op: function for op, function in attributes.items() if callable(function)}
+        except Exception as error:
+            raise SubjectError(
+                f"subject {name!r} raises when it is asked for its operations: {told(error)}"
+            ) from error
         return cls(name, **found)
 
 
@@ -139,8 +147,40 @@ def _takes(function: Callable[..., Any], count: int) -> bool:
     return True
 
 
+def told(error: BaseException) -> str:
+    """Return an exception of a stranger's code as one line; asking for its text may raise, too."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "an exception without a text"
+    return f"{type(error).__name__}: {text}"
+
+
+def check_spec(spec: str) -> None:
+    """Look at a command-line word without importing anything.
+
+    Raises:
+        SubjectError: an empty word, a file that is missing.
+        SubjectUnavailable: a name that nothing is registered under.
+    """
+    path, _, _ = spec.partition(":")
+    if not spec.strip():
+        raise SubjectError(f"the name of a subject must not be empty, got {spec!r}")
+    if path.endswith(".py"):
+        if not Path(path).is_file():
+            raise SubjectError(f"--subject {path}: no such file")
+    elif spec not in OWN_SUBJECTS:
+        points = importlib.metadata.entry_points(group=ENTRY_POINTS)
+        if spec not in points.names:
+            known = ", ".join([*OWN_SUBJECTS, *sorted(points.names)])
+            raise SubjectUnavailable(f"unknown subject {spec!r}; known are {known}, or FILE.py[:ATTR]")
+
+
 def load_subject(spec: str) -> Subject:
     """Return the subject that a command-line word names.
+
+    It imports that word's code into this process, whatever the code does: for a stranger's, call it in a child, and
+    `subject_card.card_of` elsewhere.
 
     Args:
         spec: `reference`, `host`, `cuda`, an entry point of the group `nvfp4_moe.subjects`, or `FILE.py[:ATTR]`
@@ -150,6 +190,7 @@ def load_subject(spec: str) -> Subject:
         SubjectError: a missing file or attribute.
         SubjectUnavailable: an unknown name, an import that fails, a device that is not there.
     """
+    check_spec(spec)
     path, _, attribute = spec.partition(":")
     if path.endswith(".py"):
         return _from_file(Path(path), attribute)
@@ -161,18 +202,17 @@ def load_subject(spec: str) -> Subject:
 
 
 def _from_file(path: Path, attribute: str) -> Subject:
-    if not path.is_file():
-        raise SubjectError(f"--subject {path}: no such file")
     module = _import_file(path)
-    if attribute:
-        if not hasattr(module, attribute):
-            raise SubjectError(f"--subject {path}: the file has no attribute {attribute!r}")
-        thing: object = getattr(module, attribute)
-    else:
-        thing = getattr(module, "SUBJECT", module)
+    missing = object()
     try:
-        return Subject.of(thing, name=path.stem)
-    except TypeError as error:
+        thing: object = getattr(module, attribute or "SUBJECT", missing)
+    except Exception as error:
+        raise SubjectError(f"--subject {path}: {attribute or 'SUBJECT'} raises {told(error)}") from error
+    if thing is missing and attribute:
+        raise SubjectError(f"--subject {path}: the file has no attribute {attribute!r}")
+    try:
+        return Subject.of(module if thing is missing else thing, name=path.stem)
+    except (TypeError, ValueError) as error:
         raise SubjectError(f"--subject {path}: {error}") from error
 
 
@@ -184,25 +224,22 @@ def _import_file(path: Path) -> ModuleType:
         raise SubjectError(f"--subject {path}: not a Python file")
     module = importlib.util.module_from_spec(found)
     sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))  # as `python FILE` would, for its neighbours
+    folder = str(path.resolve().parent)
+    sys.path.insert(0, folder)  # as `python FILE` would, for its neighbours
     try:
         found.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, KeyboardInterrupt):
-            raise
-        raise SubjectUnavailable(f"{path}: import failed: {type(error).__name__}: {error}") from error
+    except BaseException as error:  # Ctrl-C too: the terminal tells the parent by itself
+        sys.modules.pop(name, None)
+        raise SubjectUnavailable(f"{path}: import failed: {told(error)}") from error
     finally:
-        sys.path.pop(0)
+        with contextlib.suppress(ValueError):  # the file may have taken it out
+            sys.path.remove(folder)
     return module
 
 
 def _from_entry_point(name: str) -> Subject:
     points = importlib.metadata.entry_points(group=ENTRY_POINTS)
-    if name not in points.names:
-        known = ", ".join([*OWN_SUBJECTS, *sorted(points.names)])
-        raise SubjectUnavailable(f"unknown subject {name!r}; known are {known}, or FILE.py[:ATTR]")
     try:
         return Subject.of(points[name].load(), name=name)
-    except Exception as error:
-        raise SubjectUnavailable(f"subject {name!r}: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        raise SubjectUnavailable(f"subject {name!r}: {told(error)}") from error

@@ -25,7 +25,7 @@ from nvfp4_moe.verification.conformance.call import (
 )
 from nvfp4_moe.verification.conformance.memory import Arena, DeviceFault, HostArena
 from nvfp4_moe.verification.conformance.plan import Case, Plan, may_refuse, run_case
-from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable, load_subject
+from nvfp4_moe.verification.conformance.subject import Subject, SubjectError, SubjectUnavailable, load_subject
 
 DEVICE_FAULT = 70
 """Exit code of a child whose device context is lost."""
@@ -88,7 +88,7 @@ def main() -> None:
     with os.fdopen(request["descriptor"], "w") as out:
         try:
             subject = load_subject(request["spec"])
-        except SubjectUnavailable as error:
+        except (SubjectError, SubjectUnavailable) as error:
             _say(out, {"unavailable": str(error)})
             return
         numbers = request["numbers"]

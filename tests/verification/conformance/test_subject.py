@@ -17,6 +17,7 @@ from nvfp4_moe.verification.conformance.subject import (
     SubjectUnavailable,
     is_functional,
     load_subject,
+    told,
 )
 
 
@@ -100,13 +101,67 @@ def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
     assert found == [{"swizzle"}, {"shuffle_rows"}]
 
 
+def raising(name: str) -> Any:
+    raise RuntimeError("not ready")
+
+
+class Unreadable:
+    swizzle = property(raising)
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def test_an_object_that_raises_when_it_is_asked_is_wrong_usage() -> None:
+    with pytest.raises(SubjectError, match=r"'thing' raises .* RuntimeError: not ready"):
+        Subject.of(Unreadable(), name="thing")
+
+
+@pytest.mark.parametrize(
+    ("text", "attribute", "said"),
+    [
+        (
+            "def __getattr__(name): raise RuntimeError('not ready')",
+            "",
+            "SUBJECT raises RuntimeError: not ready",
+        ),
+        ("def __getattr__(name): raise RuntimeError('not ready')", ":X", "X raises RuntimeError: not ready"),
+        ("class X:\n    @property\n    def swizzle(self): 1 / 0\nSUBJECT = X()", "", "ZeroDivisionError"),
+        ("import sys\nsys.path.clear()", "", "none of the operations"),
+    ],
+)
+def test_a_file_that_raises_when_it_is_asked_is_wrong_usage(
+    text: str, attribute: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    path = tmp_path / "odd.py"
+    path.write_text(text)
+    with pytest.raises(SubjectError, match=said):
+        load_subject(f"{path}{attribute}")
+
+
+def test_an_exception_without_a_text_is_told() -> None:
+    assert told(Unprintable()) == "Unprintable: an exception without a text"
+    assert told(ValueError("odd")) == "ValueError: odd"
+
+
+def test_an_empty_name_is_wrong_usage() -> None:
+    for spec in ("", " "):
+        with pytest.raises(SubjectError, match="must not be empty"):
+            load_subject(spec)
+
+
 @pytest.mark.parametrize("spec", ["missing.py", "missing.py:X"])
 def test_missing_files_are_wrong_usage(spec: str) -> None:
     with pytest.raises(SubjectError, match=r"--subject missing.py: no such file"):
         load_subject(spec)
 
 
-@pytest.mark.parametrize("text", ["raise OSError('libmine.so')", "import sys; sys.exit(1)", "def (:"])
+@pytest.mark.parametrize(
+    "text", ["raise OSError('libmine.so')", "import sys; sys.exit(1)", "def (:", "raise KeyboardInterrupt"]
+)
 def test_a_file_that_fails_to_import_is_unavailable(text: str, tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text(text)
