@@ -9,16 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from nvfp4_moe.cli.options import (
-    at_the_door,
-    check_json_path,
-    json_option,
-    seed_option,
-    size,
-    text_console,
-    tile_option,
-    write_json,
-)
+from nvfp4_moe.cli.options import at_the_door, json_option, seed_option, size, tile_option
+from nvfp4_moe.cli.outputs import check_json_path, text_console, write_json
 from nvfp4_moe.verification.bound_table import (
     CallLine,
     CallOutcome,

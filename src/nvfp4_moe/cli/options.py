@@ -1,17 +1,12 @@
-"""Options and helpers that the commands share: JSON output, seeds, sizes, consoles and errors at the door."""
+"""Options that the commands share: seeds, sizes, the JSON file; and errors at the door."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -87,61 +82,3 @@ def tile_option(command: Decorated) -> Decorated:
     return click.option(
         "--tile", type=size(), default=128, show_default=True, metavar="N", help="Rows of a scale tile."
     )(command)
-
-
-def check_json_path(path: str | None) -> None:
-    """Refuse a JSON path that cannot be written, before any long work.
-
-    Raises:
-        InputError: the folder is missing or not writable, or the path is a folder.
-    """
-    if path is None or path == "-":
-        return
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"--json: {path} is a folder, a file name is needed")
-    if not target.parent.is_dir():
-        raise InputError(f"--json: the folder {target.parent} does not exist")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"--json: the folder {target.parent} is not writable")
-
-
-def write_json(path: str, text: str) -> None:
-    """Write `text` to `path` through a temporary name, or to standard output when path is "-".
-
-    Raises:
-        InputError: the file cannot be written.
-    """
-    if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
-        return
-    target = Path(path)
-    with at_the_door():
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current
-
-
-def console(*, stderr: bool = False) -> Console:
-    """Return a console that is plain when its stream is no terminal and respects NO_COLOR."""
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else 140  # plain output goes to logs: do not fold it at 80 columns
-    return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False)
-
-
-def text_console(json_path: str | None) -> Console:
-    """Return the console for people: standard error when standard output carries the JSON."""
-    return console(stderr=json_path == "-")

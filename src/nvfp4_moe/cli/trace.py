@@ -8,7 +8,8 @@ from pathlib import Path
 from rich.text import Text
 
 from nvfp4_moe import __version__
-from nvfp4_moe.cli.options import InputError, at_the_door, text_console, write_json
+from nvfp4_moe.cli.options import InputError, at_the_door
+from nvfp4_moe.cli.outputs import text_console, write_json
 from nvfp4_moe.cli.render import observer
 from nvfp4_moe.reference.padding import TILE, local_experts
 from nvfp4_moe.verification.expressions import Bound, ExpressionError, parse_bound
