@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import nvfp4_moe
+from nvfp4_moe.verification import lifeline
 from nvfp4_moe.verification.result import Method, Outcome, Verdict
 from nvfp4_moe.verification.rows import Row
 
@@ -55,15 +55,7 @@ class ProofProcess:
             filter(None, [str(Path(nvfp4_moe.__file__).parent.parent), os.environ.get("PYTHONPATH", "")])
         )
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "nvfp4_moe.verification.proofs",
-                "--level",
-                str(self._level),
-                "--json",
-                "-",
-            ],
+            lifeline.command("nvfp4_moe.verification.proofs", "--level", str(self._level), "--json", "-"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

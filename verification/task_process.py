@@ -20,6 +20,7 @@ import traceback
 from pathlib import Path
 from typing import IO, BinaryIO, NoReturn, Protocol
 
+from nvfp4_moe.verification import lifeline
 from nvfp4_moe.verification.conformance.subject import (
     Subject,
     SubjectError,
@@ -73,7 +74,7 @@ def spawn(requests: int, out: int, printed: IO[bytes]) -> Process:
     package = str(Path(nvfp4_moe.__file__).parent.parent)
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
     return subprocess.Popen(
-        [sys.executable, "-m", "nvfp4_moe.verification.task_process", str(requests), str(out)],
+        lifeline.command("nvfp4_moe.verification.task_process", str(requests), str(out)),
         stdin=subprocess.DEVNULL,
         stdout=printed,
         stderr=printed,
@@ -94,17 +95,24 @@ def fork(
     sys.stdout.flush()
     sys.stderr.flush()
     context = multiprocessing.get_context("fork")
-    process = context.Process(target=_run_fork, args=(subject, task, ends, parents, printed), daemon=True)
+    arguments = (subject, task, ends, parents, printed, os.getpid())
+    process = context.Process(target=_run_fork, args=arguments, daemon=True)
     process.start()
     return _Fork(process)
 
 
 def _run_fork(
-    subject: Subject, task: str, ends: tuple[int, int], parents: tuple[int, int], printed: IO[bytes]
+    subject: Subject,
+    task: str,
+    ends: tuple[int, int],
+    parents: tuple[int, int],
+    printed: IO[bytes],
+    parent: int,
 ) -> NoReturn:
     """Serve, and never run the parent's clean-up: open files and tests of the parent are none of the child's."""
     code = 1
     try:
+        lifeline.end_with(parent)
         for descriptor in parents:
             os.close(descriptor)
         os.dup2(printed.fileno(), 1)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Protocol
 
+from nvfp4_moe.verification import lifeline
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
 
 _POLL_SECONDS = 0.01
@@ -118,7 +119,7 @@ def _spawn(
     printed: IO[bytes],
 ) -> Child:
     process = subprocess.Popen(
-        [sys.executable, "-m", "nvfp4_moe.verification.conformance.worker"],
+        lifeline.command("nvfp4_moe.verification.conformance.worker"),
         stdin=subprocess.PIPE,
         stdout=printed,
         stderr=printed,
@@ -159,11 +160,13 @@ def _fork(
         )
     sys.stdout.flush()
     sys.stderr.flush()
+    parent = os.getpid()
     pid = os.fork()
     if pid:
         return _Forked(pid, reader, printed)
     code = 1
     try:
+        lifeline.end_with(parent)
         os.close(reader)
         _silence(printed)
         from nvfp4_moe.verification.conformance.worker import serve
