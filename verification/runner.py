@@ -125,11 +125,12 @@ def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = 
     rows: list[Row] = []
     finished: list[Job] = []
     interrupted = False
-    for job in jobs:
-        job.begin()  # those that work in a process of their own start at once
     try:
+        # Those that work in a process of their own start at once.
+        failed = {id(job): error for job in jobs if (error := _begin(job)) is not None}
         for job in jobs:
-            found = _run_job(job, watcher)
+            error = failed.get(id(job))
+            found = _run_job(job, watcher) if error is None else _unfinished(job, error)
             rows += found
             finished.append(job)
             watcher.finish(job, found)
@@ -152,6 +153,21 @@ def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = 
     )
 
 
+def _begin(job: Job) -> Exception | None:
+    """Start what runs beside the others and return why that failed: no process left, no memory."""
+    try:
+        job.begin()
+    except Exception as error:
+        return error
+    return None
+
+
+def _unfinished(job: Job, error: Exception) -> list[Row]:
+    traceback.print_exception(error)
+    told = str(error).strip().splitlines()[-1:] or [""]
+    return job.unfinished(f"internal error in {job.name}: {type(error).__name__}: {told[0]}")
+
+
 def _run_job(job: Job, watcher: Observer) -> list[Row]:
     watcher.start(job)
     start = time.perf_counter()
@@ -160,9 +176,7 @@ def _run_job(job: Job, watcher: Observer) -> list[Row]:
     except TraceError:
         raise  # the input's fault, not ours
     except Exception as error:
-        traceback.print_exc()
-        told = str(error).strip().splitlines()[-1:] or [""]
-        return job.unfinished(f"internal error in {job.name}: {type(error).__name__}: {told[0]}")
+        return _unfinished(job, error)
     share = (time.perf_counter() - start) / max(len(found), 1)
     return [row if row.seconds else _timed(row, share) for row in found]
 

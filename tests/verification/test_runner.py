@@ -77,6 +77,22 @@ def test_jobs_that_run_beside_the_others_are_started_first_and_always_stopped() 
     assert events == ["begin", "cancel"]
 
 
+def test_a_job_that_cannot_start_is_undecided_and_the_run_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    def begin() -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    beside = job("padding.coverage", lambda: [held("padding.coverage")])
+    beside.on_begin = begin
+    result = execute(Settings(), [job("padding.bound", lambda: [held("padding.bound")]), beside])
+    assert {c.id: c.verdict for c in result.claims} == {
+        "padding.bound": Verdict.HELD,
+        "padding.coverage": Verdict.UNDECIDED,
+    }
+    assert result.exit_code == 3
+    assert "BlockingIOError: [Errno 11]" in result.claims[1].detail
+    assert "Traceback" in capsys.readouterr().err
+
+
 def test_a_level_one_run_tells_every_padding_claim_by_three_methods() -> None:
     told = {claim for planned in prepare(Settings()) for claim in planned.tells}
     for claim_id in ("padding.bound", "padding.attained", "padding.disjoint", "padding.coverage"):
