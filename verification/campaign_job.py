@@ -23,8 +23,11 @@ def campaign_job(settings: Settings, bound: Bound, sizes: Sizes) -> Job:
     """Return the job of `--budget`.
 
     Raises:
+        ValueError: sizes that are too large to build routings of.
         CampaignError: the store is no campaign's, damaged, not writable, or of another seed, version or plan.
     """
+    if sizes.too_large:
+        raise ValueError(f"budget: nothing can be fuzzed: {sizes.too_large}")
     path = settings.resume or _fresh_store(settings.folder)
     campaign = Campaign.open(path, seed=settings.seed, version=__version__, plan=plan_of([bound], sizes))
     job = Job(name="campaign", tells=[_CLAIM], work=lambda _: (), on_cancel=campaign.close)

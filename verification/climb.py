@@ -29,6 +29,13 @@ STEPS_PER_PAIR = 20
 PATIENCE_PER_PAIR = 2
 """A search ends after this many moves without a gain, times (experts + 4)^2."""
 EXPERTS = (1, 2, 5, 8, 16)
+MOST_EXPERTS = 1 << 13
+"""Larger models are not climbed: every walk moves whole count vectors."""
+MOST_WORDS = 1 << 24
+"""Random words that the starts of a search may take: 128 MiB. Sizes that need more are not climbed."""
+MOST_STEPS = 1 << 13
+_MOST_MOVED = 1 << 19
+"""Steps x experts of a search of `climb_bounds`, which has about a second for each."""
 _TOPK = (1, 2)
 _EXTRA_TILES = 3
 _MOVES = 4
@@ -128,11 +135,12 @@ def climb_bounds(
         should_stop: asked between searches.
         seed: of starts and moves.
         tile: rows of a scale tile.
-        experts: expert counts to try.
+        experts: expert counts to try; sizes beyond `MOST_EXPERTS` and `MOST_WORDS` are left out.
 
     Returns:
         For each bound (`padding.bound`, outcome) and (`padding.attained`, outcome): REFUTED with the routing that
-        overran it, HELD otherwise; attained is HELD with its witness, or UNDECIDED with the highest use.
+        overran it, HELD otherwise; attained is HELD with its witness, or UNDECIDED with the highest use. Both are SKIPPED where no size could
+        be climbed.
     """
     outcomes: list[tuple[str, Outcome]] = []
     for bound in bounds:
@@ -141,7 +149,7 @@ def climb_bounds(
             if should_stop():
                 break
             if sizing.tokens <= bound.most_tokens(sizing, bound.rows(sizing)):
-                found.append(climb(bound, sizing, seed=seed))
+                found.append(climb(bound, sizing, seed=seed, steps=_steps(sizing)))
                 progress(found[-1].routings)
         outcomes += _outcomes(bound, found)
     return outcomes
@@ -149,7 +157,7 @@ def climb_bounds(
 
 def _outcomes(bound: Bound, found: Sequence[Climb]) -> list[tuple[str, Outcome]]:
     if not found:
-        skipped = Outcome(verdict=Verdict.SKIPPED, cases=0, detail=f"{bound.name}: nothing was climbed")
+        skipped = Outcome(verdict=Verdict.SKIPPED, cases=0, detail=f"{bound.name}: no size could be climbed")
         return [("padding.bound", skipped), ("padding.attained", skipped)]
     routings = sum(result.routings for result in found)
     over = min(
@@ -181,7 +189,7 @@ def _outcomes(bound: Bound, found: Sequence[Climb]) -> list[tuple[str, Outcome]]
 def _sizings(bound: Bound, tile: int, experts: Sequence[int]) -> list[Sizing]:
     """Return sizes with T at and a few tiles above the number of experts, where bounds are tight if ever."""
     sizings = []
-    for count in experts:
+    for count in (count for count in experts if count <= MOST_EXPERTS):
         for topk in _TOPK:
             if bound.ids == "distinct" and topk > count:
                 continue
@@ -190,9 +198,21 @@ def _sizings(bound: Bound, tile: int, experts: Sequence[int]) -> list[Sizing]:
                 sizing = Sizing(
                     tokens=tokens, topk=topk, num_experts=count, num_global_experts=count, tile=tile
                 )
-                if sizing not in sizings:
+                if sizing not in sizings and _start_words(bound, sizing) <= MOST_WORDS:
                     sizings.append(sizing)
     return sizings
+
+
+def _start_words(bound: Bound, sizing: Sizing) -> int:
+    """Return the random words that the starts of a search take."""
+    each = sizing.num_experts if bound.ids == "distinct" else sizing.topk
+    return STARTS * sizing.tokens * each
+
+
+def _steps(sizing: Sizing) -> int:
+    """Return the moves that a search of `climb_bounds` may try."""
+    enough = STEPS_PER_PAIR * (sizing.num_experts + 4) ** 2
+    return min(enough, MOST_STEPS, _MOST_MOVED // sizing.num_experts)
 
 
 def _random_routings(bound: Bound, sizing: Sizing, seed: int, starts: int) -> torch.Tensor:

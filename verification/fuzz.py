@@ -70,6 +70,8 @@ class Tally:
     uses: dict[str, Use] = field(default_factory=dict)
     broken: dict[str, Broken] = field(default_factory=dict)
     families: set[str] = field(default_factory=set)
+    too_large: str | None = None
+    """Why there is no batch of the sizes asked for, where there is none."""
 
     def add(self, result: BatchResult) -> None:
         """Take in one batch; the order of batches does not matter for verdicts and sizes of witnesses."""
@@ -97,7 +99,7 @@ class Tally:
     def _outcome(self, claim: str) -> Outcome:
         cases = self.checked.get(claim, 0)
         if cases == 0:
-            return Outcome(verdict=Verdict.SKIPPED, cases=0, detail="no batch of these sizes was run")
+            return Outcome(verdict=Verdict.SKIPPED, cases=0, detail=self.too_large or "no batch was run")
         broken = self.broken.get(claim)
         if broken is not None:
             return Outcome(verdict=Verdict.REFUTED, cases=cases, detail=broken.detail, witness=broken.witness)
@@ -154,6 +156,7 @@ def fuzz_counts(
     """
     plan = batches(seed, level, form=Form.COUNTS, sizes=sizes)
     tally = _run(plan, lambda: BatchRunner(bounds), progress, should_stop, bounds=bounds, workers=workers)
+    tally.too_large = (sizes or Sizes()).too_large
     told = [claim for claim in COUNTS_CLAIMS if claim != "padding.monotone"]
     outcomes = [*tally.outcomes(told), ("padding.monotone", fuzz_monotone(seed))]
     return sorted(outcomes, key=lambda found: COUNTS_CLAIMS.index(found[0]))
@@ -179,6 +182,7 @@ def fuzz_ids(
     tally = _run(
         plan, lambda: BatchRunner(bounds, route=route), progress, should_stop, bounds=bounds, workers=workers
     )
+    tally.too_large = (sizes or Sizes()).too_large
     return tally.outcomes(IDS_LEVEL_CLAIMS)
 
 

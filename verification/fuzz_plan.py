@@ -8,7 +8,7 @@ any order, process or session; `batches` lists those of a level without end bein
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from nvfp4_moe.reference.padding import TILE
@@ -48,6 +48,11 @@ IDS_SIZES = (
     (64, 8),
 )
 """(tokens, topk) of successive batches of ids: T at and next to 0, 1 and multiples of the tile."""
+
+MOST_TOPK = 1 << 10
+"""As many as a recorded trace may have."""
+MOST_PADDED_ROWS = 1 << 30
+"""Experts x tile of a routing, at most: with its routed rows the offsets then fit int32."""
 
 _FAST_CASES, _FEWEST_FAST_CASES = 1 << 14, 64
 _FAST_WORK = 1 << 24
@@ -168,6 +173,21 @@ class Sizes:
     topk: int | None = None
     tile: int = TILE
 
+    @property
+    def too_large(self) -> str | None:
+        """Return why no routing of these sizes is built, or None: experts, topk, and experts x tile have maxima."""
+        experts = min(self.experts)
+        if experts > MOST_EXPERTS:
+            return f"routings are built for at most {MOST_EXPERTS:,} experts on a rank, got {experts:,}"
+        if self.topk is not None and self.topk > MOST_TOPK:
+            return f"routings are built for a topk of at most {MOST_TOPK:,}, got {self.topk:,}"
+        if experts * self.tile > MOST_PADDED_ROWS:
+            return (
+                f"routings are built for experts x tile of at most {MOST_PADDED_ROWS:,}, "
+                f"got {experts:,} x {self.tile:,}"
+            )
+        return None
+
 
 def batches(
     seed: int, level: int, *, form: Form, sizes: Sizes | None = None, first_round: int = 0
@@ -192,10 +212,10 @@ def batches(
 
 
 def round_of_batches(seed: int, number: int, *, form: Form, sizes: Sizes | None = None) -> Iterator[Batch]:
-    """Give one batch of every family and expert count; rounds never repeat a case. Expert counts above
-    `families.MOST_EXPERTS` have no batches."""
+    """Give one batch of every family and expert count; rounds never repeat a case. Sizes that
+    are too large to build routings of (`Sizes.too_large`) have no batches."""
     fixed = sizes or Sizes()
-    for experts in (count for count in fixed.experts if count <= MOST_EXPERTS):
+    for experts in (count for count in fixed.experts if not replace(fixed, experts=(count,)).too_large):
         for family in FAMILIES.values():
             choices = _sizes_of(family, form)
             tokens, topk = choices[(number + experts) % len(choices)]

@@ -79,6 +79,24 @@ def test_a_loose_bound_is_not_called_attained() -> None:
     assert told["padding.bound"].verdict is Verdict.HELD
 
 
+@pytest.mark.parametrize(
+    ("experts", "tile"),
+    [(1 << 20, 128), (8193, 1), (2, 1 << 40), (8192, 1 << 20)],
+)
+def test_sizes_that_no_search_could_hold_are_left_out(experts: int, tile: int) -> None:
+    for bound in ("proposed", "exact_distinct"):
+        told = climb_bounds(
+            [parse_bound(bound)], lambda routings: None, lambda: False, tile=tile, experts=(experts,)
+        )
+        assert {outcome.verdict for _, outcome in told} <= {Verdict.SKIPPED, Verdict.HELD, Verdict.UNDECIDED}
+
+
+def test_large_models_are_climbed_with_fewer_moves() -> None:
+    told: list[int] = []
+    climb_bounds([parse_bound("torchao")], told.append, lambda: False, experts=(2048,))
+    assert 0 < sum(told) <= 4 * 8 * 257
+
+
 def test_a_guard_that_lets_nothing_through_and_an_early_stop_are_skipped() -> None:
     guarded = climb_bounds([parse_bound("0")], lambda routings: None, lambda: False)
     stopped = climb_bounds([parse_bound("proposed")], lambda routings: None, lambda: True)

@@ -221,6 +221,33 @@ def test_fixed_sizes() -> None:
     assert not list(round_of_batches(0, 0, form=Form.IDS, sizes=Sizes(experts=(10**9,))))
 
 
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        (Sizes(experts=(8193,)), "at most 8,192 experts on a rank, got 8,193"),
+        (Sizes(topk=1025), "a topk of at most 1,024, got 1,025"),
+        (
+            Sizes(experts=(8192,), tile=1 << 18),
+            "experts x tile of at most 1,073,741,824, got 8,192 x 262,144",
+        ),
+    ],
+)
+def test_sizes_too_large_to_build_routings_of_are_skipped_with_the_limit(sizes: Sizes, told: str) -> None:
+    for fuzz_form in (fuzz.fuzz_counts, fuzz.fuzz_ids):
+        found = dict(fuzz_form(1, 0, [parse_bound("proposed")], lambda n: None, lambda: False, sizes=sizes))
+        assert found["padding.bound"].verdict is Verdict.SKIPPED
+        assert told in found["padding.bound"].detail
+
+
+@pytest.mark.parametrize("form", Form)
+def test_the_largest_sizes_run(form: Form) -> None:
+    """Their offsets fit int32, and their memory this machine's."""
+    sizes = Sizes(experts=(1024,), topk=1024, tile=1 << 20)
+    assert sizes.too_large is None
+    told = outcomes(run_round(form, "proposed", number=5, sizes=sizes), form)
+    assert told["padding.bound"].verdict is Verdict.HELD
+
+
 def test_unknown_level_is_refused() -> None:
     with pytest.raises(ValueError, match="level must be one of 1, 2, 3, got 4"):
         list(batches(0, 4, form=Form.IDS))
