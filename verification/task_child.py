@@ -50,7 +50,7 @@ class TaskChild:
             task: a key of `TASKS`.
 
         Raises:
-            SubjectUnavailable: an object whose tensors live on a GPU: a fork cannot use it.
+            SubjectUnavailable: an object whose tensors live on a GPU: a fork cannot use it; no process can be started.
         """
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the child
         self._buffer = bytearray()
@@ -64,10 +64,12 @@ class TaskChild:
                 self._process = fork(spec, task, (requests, out), (self._reader, self._writer), self._printed)
             else:
                 self._process = spawn(requests, out, self._printed)
-        except BaseException:
+        except BaseException as error:
             os.close(self._reader)
             os.close(self._writer)
             self._printed.close()
+            if isinstance(error, OSError):  # no process left, no memory
+                raise SubjectUnavailable(f"no process can be started for it: {error}") from error
             raise
         finally:
             os.close(requests)

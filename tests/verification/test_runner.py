@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from nvfp4_moe.verification import assert_conforms, verify
+from nvfp4_moe.verification.bad_input import BadInput
 from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.result import Method, Outcome, Verdict
 from nvfp4_moe.verification.rows import Row
-from nvfp4_moe.verification.settings import Settings
 from nvfp4_moe.verification.runner import execute, prepare
+from nvfp4_moe.verification.settings import Settings
 
 
 def job(claim_id: str, work: Callable[[], Iterable[Row]]) -> Job:
@@ -46,6 +47,14 @@ def test_a_fault_inside_a_check_leaves_its_claims_undecided_and_the_run_goes_on(
     assert result.exit_code == 3
     assert "ZeroDivisionError: ours" in result.claims[0].detail
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_bad_input_that_shows_late_ends_the_run() -> None:
+    def bad() -> Iterable[Row]:
+        raise BadInput("store: is damaged")
+
+    with pytest.raises(BadInput, match="is damaged"):
+        execute(Settings(), [job("padding.bound", bad)])
 
 
 def test_ctrl_c_keeps_what_was_finished_and_lists_the_rest_as_undecided() -> None:

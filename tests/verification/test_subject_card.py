@@ -83,6 +83,16 @@ def test_words_that_name_nothing_need_no_child(monkeypatch: pytest.MonkeyPatch) 
     assert card_of(Subject("mine", swizzle=print)).operations == ("swizzle",)
 
 
+def test_a_machine_without_another_process_is_told(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spawn(*unused: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    file.write_text("")
+    monkeypatch.setattr("nvfp4_moe.verification.task_child.spawn", spawn)
+    with pytest.raises(SubjectUnavailable, match="no process can be started for it"):
+        card_of(str(file))
+
+
 def test_a_run_skips_such_a_file_and_does_not_pass(file: Path) -> None:
     file.write_text(EXIT)
     job = subject_job(str(file), level=1, seed=0, fail_on=Finding.CONTRACT)

@@ -9,6 +9,8 @@ from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.conformance.supervisor import CaseReport, Limits, run_cases
 
 MOST_TRIALS = 40
+MOST_HANGS = 6
+"""Trials where the fault is a hang, each of which takes its time limit."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,9 @@ def shortest_sequence(
         level, seed, limits: of the run.
         most_trials: children at most; what was found by then stands.
     """
+    if report.hung and not report.before:
+        return Sequence()  # seen when it ran again
+    most_trials = min(most_trials, MOST_HANGS) if report.hung else most_trials
     trials = _Trials(spec, report, level, seed, limits, most_trials)
     if trials.fails(()):
         return Sequence()
@@ -62,7 +67,13 @@ class _Trials:
         self.left -= 1
         number = self.report.number
         reports = run_cases(
-            self.spec, [*before, number], level=self.level, seed=self.seed, limits=self.limits, lanes=1
+            self.spec,
+            [*before, number],
+            level=self.level,
+            seed=self.seed,
+            limits=self.limits,
+            lanes=1,
+            retry_hangs=False,
         )
         for report in reports:
             if report.number == number:

@@ -1,8 +1,12 @@
 """The parent's side: runs the cases of a subject in children, and gives a report of each.
 
-Cases are dealt to two lanes by number; a lane is one child after another. When a child dies or outlives the time limit
-of a case, that case is a memory finding with the signal, and a new child goes on behind it. What a case meets in its
-process depends on its lane alone, so the same numbers give the same reports whether the lanes run side by side or not.
+Cases are dealt to two lanes by number; a lane is one child after another. When a child dies, its case is a memory
+finding with the signal, and a new child goes on behind it. What a case meets in its process depends on its lane alone,
+so the same numbers give the same reports whether the lanes run side by side or not.
+
+A case that gives no answer within its limit is under suspicion only, since the machine may be busy. At the end it runs
+again, alone and with several times the limit: one that falls silent again is a memory finding, one that answers is not
+judged.
 """
 
 from __future__ import annotations
@@ -39,6 +43,8 @@ class Limits:
     """Of the first case of a group in a child: kernels are often compiled when they are first called."""
     load_seconds: float = 600.0
     """Of loading a subject: it may build kernels."""
+    hang_factor: float = 3.0
+    """A case under suspicion gets this many times the limit that it outlived, and the first case's limit at least."""
     crashes: int = 4
     """Children of a lane that may die in one group of cases before the rest of the group is given up."""
 
@@ -57,10 +63,22 @@ class CaseReport:
     """Why the case was given up."""
     before: tuple[int, ...] = ()
     """Numbers of the cases that the same child ran before, in order; only where there are faults."""
+    hung: bool = False
+    """The fault is that it gave no answer; without `before` it gives none alone."""
 
 
 class HarnessFault(Exception):
     """The harness failed in a child: our fault, not the subject's."""
+
+
+@dataclass(frozen=True)
+class _Suspect:
+    """A case that gave no answer in time."""
+
+    number: int
+    seconds: float
+    """The limit."""
+    before: tuple[int, ...]
 
 
 @dataclass
@@ -96,6 +114,7 @@ def run_cases(
     should_stop: Callable[[], bool] = lambda: False,
     lanes: int = LANES,
     side_by_side: bool | None = None,
+    retry_hangs: bool = True,
 ) -> Iterator[CaseReport]:
     """Run the cases with these numbers and yield a report of each; the order is that of a lane within it, else any.
 
@@ -108,6 +127,7 @@ def run_cases(
         should_stop: asked between reports.
         lanes: children that share the numbers; with one, the order is that of `numbers`.
         side_by_side: run the lanes at once; by default where there is more than one processor.
+        retry_hangs: run a case that gave no answer again before it counts as a hang.
 
     Raises:
         SubjectUnavailable: the subject cannot be loaded in the child.
@@ -116,10 +136,11 @@ def run_cases(
     if side_by_side is None:
         side_by_side = len(os.sched_getaffinity(0)) > 1
     dealt = [_Lane(left) for left in deal(numbers, lanes) if left]
-    runner = _Runner(spec, level, seed, group_of, limits)
+    runner = _Runner(spec, level, seed, group_of, limits, retry_hangs)
     for together in [dealt] if side_by_side else [[lane] for lane in dealt]:
         with closing(runner.run(together, should_stop)) as reports:
             yield from reports
+    yield from runner.retried(should_stop)
 
 
 @dataclass
@@ -129,6 +150,8 @@ class _Runner:
     seed: int
     group_of: Callable[[int], str]
     limits: Limits
+    retry_hangs: bool
+    suspects: list[_Suspect] = field(default_factory=list)
 
     def run(self, lanes: list[_Lane], should_stop: Callable[[], bool]) -> Generator[CaseReport, None, None]:
         try:
@@ -143,11 +166,52 @@ class _Runner:
                             how = (
                                 f"no answer for {lane.limit:.3g} s; {self._close(lane, selector, patience=0)}"
                             )
-                            yield from self._lost(lane, selector, how)
+                            yield from self._lost(lane, selector, how, silent=True)
         finally:
             for lane in lanes:
                 if lane.child is not None:
                     lane.child.end()
+
+    def retried(self, should_stop: Callable[[], bool]) -> Iterator[CaseReport]:
+        """Run the cases under suspicion again and report them; one proven hang of a group is enough."""
+        proven: dict[str, int] = {}
+        for suspect in sorted(self.suspects, key=lambda suspect: suspect.number):
+            if should_stop():
+                return
+            group = self.group_of(suspect.number)
+            if group in proven:
+                reason = (
+                    f"gave no answer for {suspect.seconds:.3g} s, as case {proven[group]} does every time"
+                )
+                yield CaseReport(suspect.number, not_run=reason)
+                continue
+            report = self._retry(suspect)
+            if report.hung:
+                proven[group] = suspect.number
+            yield report
+
+    def _retry(self, suspect: _Suspect) -> CaseReport:
+        """Run a case alone and then behind what it ran behind, until a run shows a fault."""
+        seconds = max(self.limits.hang_factor * suspect.seconds, self.limits.first_case_seconds)
+        limits = replace(self.limits, case_seconds=seconds, first_case_seconds=seconds)
+        for before in dict.fromkeys([(), suspect.before]):
+            try:
+                reports = run_cases(
+                    self.spec,
+                    [*before, suspect.number],
+                    level=self.level,
+                    seed=self.seed,
+                    limits=limits,
+                    lanes=1,
+                    retry_hangs=False,
+                )
+                again = next(report for report in reports if report.number == suspect.number)
+            except SubjectUnavailable as error:
+                return CaseReport(suspect.number, not_run=f"gave no answer and cannot run again: {error}")
+            if again.faults or (again.refused is not None and not again.refusal_legal):
+                return again
+        reason = f"gave no answer for {suspect.seconds:.3g} s, but did when run again: a busy machine?"
+        return CaseReport(suspect.number, not_run=reason)
 
     def _start(self, lane: _Lane, selector: selectors.BaseSelector) -> None:
         lane.child = start(self.spec, lane.left, level=self.level, seed=self.seed)
@@ -199,7 +263,9 @@ class _Runner:
         selector.unregister(child.reader)
         return child.end(patience=patience)
 
-    def _lost(self, lane: _Lane, selector: selectors.BaseSelector, ending: str) -> Iterator[CaseReport]:
+    def _lost(
+        self, lane: _Lane, selector: selectors.BaseSelector, ending: str, *, silent: bool = False
+    ) -> Iterator[CaseReport]:
         """The child died or fell silent: report its case and go on behind it with a new one."""
         if lane.current is None:
             if not lane.ran:
@@ -210,7 +276,10 @@ class _Runner:
         number = lane.current
         lane.left.remove(number)
         before = tuple(n for n in lane.ran if n != number)
-        yield CaseReport(number, faults=(_crash(ending),), before=before)
+        if silent and self.retry_hangs:
+            self.suspects.append(_Suspect(number, lane.limit, before))
+        else:
+            yield CaseReport(number, faults=(_crash(ending),), before=before, hung=silent)
         group = self.group_of(number)
         lane.crashes[group] += 1
         if lane.crashes[group] >= self.limits.crashes:

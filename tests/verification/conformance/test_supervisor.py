@@ -25,7 +25,10 @@ from nvfp4_moe.verification.conformance.supervisor import (
 )
 
 RIGHT = reference_subject().operations
-QUICK = Limits(case_seconds=0.5, first_case_seconds=0.5, load_seconds=60, crashes=2)
+PATIENT = Limits(case_seconds=120, first_case_seconds=120, crashes=2)
+"""Where nothing hangs: a busy machine must not change a verdict."""
+QUICK = Limits(case_seconds=0.3, first_case_seconds=0.3, hang_factor=2, crashes=2)
+"""Where the case hangs for ever, so that no limit is too short."""
 MARKED = 33
 """Rows of the map of the case that a planted subject dies in."""
 
@@ -45,7 +48,7 @@ SIZE = len(Plan.of(shuffles(lambda: None), level=1, seed=0).cases)
 
 
 def run(subject: Subject | str, numbers: list[int] | None = None, **options: Any) -> list[CaseReport]:
-    options = {"limits": QUICK, **options}
+    options = {"limits": PATIENT, **options}
     wanted = list(range(SIZE)) if numbers is None else numbers
     return sorted(run_cases(subject, wanted, level=1, seed=0, **options), key=lambda report: report.number)
 
@@ -82,7 +85,6 @@ def sleep() -> None:
         (abort, "SIGABRT"),
         (leave_at_once, "exit code 0"),
         (leave, "exit code"),
-        (sleep, "no answer for 0.5 s; killed"),
     ],
 )
 def test_a_death_is_a_finding_of_its_case_and_the_run_goes_on(action: Callable[[], None], told: str) -> None:
@@ -94,6 +96,65 @@ def test_a_death_is_a_finding_of_its_case_and_the_run_goes_on(action: Callable[[
     (fault,) = reports[3].faults
     assert (fault["check"], fault["finding"]) == ("guard", "memory")
     assert told in fault["text"]
+
+
+def once(folder: Path, name: str) -> bool:
+    """Return whether nobody asked this before, in any process."""
+    try:
+        (folder / name).mkdir()
+    except FileExistsError:
+        return False
+    return True
+
+
+def test_a_case_that_hangs_every_time_is_a_finding_of_its_longer_run() -> None:
+    subject = shuffles(sleep)
+    number = marked(subject)[0]
+    (report,) = run(subject, [number], limits=QUICK)
+    (fault,) = report.faults
+    assert (fault["check"], fault["finding"], report.hung, report.before) == ("guard", "memory", True, ())
+    assert "no answer for 0.6 s; killed" in fault["text"]
+
+
+def test_one_hang_of_a_group_is_tried_again_and_the_run_goes_on() -> None:
+    subject = shuffles(sleep)
+    first, second = marked(subject)[:2]
+    reports = run(subject, [first, second], limits=QUICK)
+    assert reports[0].hung
+    assert reports[1].not_run == f"gave no answer for 0.3 s, as case {first} does every time"
+
+
+def test_a_case_that_answers_when_it_runs_again_is_not_judged(tmp_path: Path) -> None:
+    subject = shuffles(lambda: sleep() if once(tmp_path, "slept") else None)
+    number = marked(subject)[0]
+    limits = Limits(case_seconds=0.3, first_case_seconds=0.3, hang_factor=400)
+    (report,) = run(subject, [number], limits=limits)
+    assert not report.faults
+    assert report.not_run == "gave no answer for 0.3 s, but did when run again: a busy machine?"
+
+
+def test_a_fault_of_the_second_run_is_told(tmp_path: Path) -> None:
+    subject = shuffles(lambda: sleep() if once(tmp_path, "slept") else segfault())
+    limits = Limits(case_seconds=0.3, first_case_seconds=0.3, hang_factor=400)
+    (report,) = run(subject, marked(subject)[:1], limits=limits)
+    assert "SIGSEGV" in report.faults[0]["text"]
+    assert not report.hung
+
+
+def test_a_hang_behind_other_calls_is_found_behind_them() -> None:
+    calls: list[int] = []
+
+    def shuffle_rows(input: Tensor, map: Tensor) -> Tensor:
+        if len(map) == MARKED and any(rows != MARKED for rows in calls):
+            sleep()
+        calls.append(len(map))
+        return RIGHT["shuffle_rows"](input, map)  # type: ignore[no-any-return]
+
+    subject = Subject("shuffles", "cpu", shuffle_rows=shuffle_rows)
+    number = marked(subject)[0]
+    limits = Limits(case_seconds=0.5, first_case_seconds=3, hang_factor=1)
+    report = run(subject, [0, number], limits=limits, lanes=1)[-1]
+    assert (report.hung, report.before) == (True, (0,))
 
 
 def test_the_crashed_stack_is_told() -> None:
