@@ -19,8 +19,8 @@ from nvfp4_moe.verification.result import EXIT_UNDECIDED
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], []])
 def test_help_lists_the_commands(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    main.run(arguments)
-    printed = "".join(capsys.readouterr())
+    assert main.run(arguments) == (0 if arguments else 2)
+    printed = capsys.readouterr().out
     assert all(command in printed for command in commands.COMMANDS)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 
 from nvfp4_moe.cli.main import run
+from nvfp4_moe.cli.options import InputError
 from nvfp4_moe.verification import schema
 from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.result import Method, Outcome, Verdict
@@ -51,6 +51,7 @@ def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     printed = capsys.readouterr()
     assert printed.err.startswith("nvfp4-moe: error: ")
     assert printed.err.count("\n") == 1
+    assert len(printed.err) < 300
     return printed.err
 
 
@@ -117,10 +118,17 @@ def test_no_escape_codes_in_plain_output(
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--level", "4"], "1<=x<=3"),
+        (["--level", "4"], "must be between 1 and 3, got 4"),
         (["--budget", "soon"], "must be a number of seconds or forever"),
         (["--budget", "-1"], "must be more than 0"),
-        (["--budget", "nan"], "must be more than 0"),
+        (["--budget", "nan"], "must be a number of seconds or forever"),
+        (["--budget", "1_0"], "must be a number of seconds or forever"),
+        (["--budget", "\u0663"], "must be a number of seconds or forever"),
+        (["--budget", "inf"], "must be a number of seconds or forever"),
+        (["--budget", "1e400"], "at most 10^9 seconds"),
+        (["--level", "\u0661"], "is not an integer"),
+        (["--bound", "9" * 900], "99..."),
+        (["--json", ""], "a file name is needed"),
         (["--experts", "0"], "must be between 1 and"),
         (["--topk", "-3"], "must be between 1 and"),
         (["--experts", "1" + "0" * 30], "must be between 1 and"),
@@ -150,21 +158,100 @@ def test_bad_input_is_one_line_and_exit_2(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_report_folder_that_is_a_file_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("option", ["--out", "--report"])
+def test_folders_are_checked_at_the_door(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     taken = tmp_path / "taken"
     taken.write_text("")
-    assert "--report" in error_of(["--report", str(taken)], capsys)
+    for name in (taken, taken / "below", "/proc/new"):
+        assert f"{option}: " in error_of([option, str(name)], capsys)
+    assert list(tmp_path.iterdir()) == [taken]
 
 
-def test_a_report_folder_that_is_not_writable_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_refusal_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error_of(["--bound", "1+", "--report", str(tmp_path / "a" / "b"), "--out", str(tmp_path / "c")], capsys)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("outcome")
+def test_a_run_that_finds_nothing_leaves_no_folder(tmp_path: Path) -> None:
+    assert run(["verify", "--out", str(tmp_path / "c")]) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "option", ["--resume", "--expect", "--trace", "--subject", "--against", "--out", "--report"]
+)
+def test_the_json_is_nothing_that_the_run_needs(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        os, "access", lambda path, mode: mode != os.W_OK
-    )  # root, as in containers, may write everywhere
-    assert "writable" in error_of(["--report", str(tmp_path)], capsys)
+    path = tmp_path / "needed.py"
+    if option not in ("--out", "--report"):
+        path.write_text("kept")
+    assert "which this run needs" in error_of([option, str(path), "--json", str(path)], capsys)
+    assert not path.exists() or path.read_text() == "kept"
+
+
+def test_the_json_is_no_file_of_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--report", str(tmp_path), "--json", str(tmp_path / "verify.json")]
+    assert "which this run needs" in error_of(given, capsys)
+    (tmp_path / "verify.txt").mkdir()
+    assert "verify.txt is a folder" in error_of(given[:2], capsys)
+
+
+def test_a_save_that_fails_costs_neither_the_table_nor_the_json(
+    outcome: list[Outcome],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(*unused: object) -> Path:
+        raise OSError(28, "No space left on device")
+
+    outcome.append(Outcome(verdict=Verdict.REFUTED, cases=3, witness=WITNESS))
+    monkeypatch.setattr("nvfp4_moe.verification.witness.save_counterexample", full)
+    path = tmp_path / "run.json"
+    assert run(["verify", "--out", str(tmp_path / "out"), "--json", str(path)]) == 1
+    printed = capsys.readouterr()
+    assert "REFUTED: 1 REFUTED" in printed.out
+    assert json.loads(path.read_text())["claims"][0]["witness"] == WITNESS
+    assert printed.err == (
+        "nvfp4-moe: error: the counterexample of padding.bound is not saved: No space left on device\n"
+    )
+
+
+@pytest.mark.parametrize(("verdict", "code"), [(Verdict.REFUTED, 1), (Verdict.HELD, 3)])
+def test_a_json_that_fails_late_hides_no_refutation_and_is_no_pass(
+    verdict: Verdict,
+    code: int,
+    outcome: list[Outcome],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def full(path: str, text: str) -> None:
+        raise InputError(f"{path} cannot be written: No space left on device")
+
+    outcome.append(Outcome(verdict=verdict, cases=3))
+    monkeypatch.setattr("nvfp4_moe.cli.verify.write_json", full)
+    given = ["--json", str(tmp_path / "x.json"), "--report", str(tmp_path / "report")]
+    assert run(["verify", *given, "--out", str(tmp_path / "out")]) == code
+    printed = capsys.readouterr()
+    assert f"exit code {0 if verdict is Verdict.HELD else 1}" in printed.out
+    assert printed.err.count("cannot be written") == printed.err.count("\n") == 3
+
+
+def test_text_from_files_drives_no_terminal(
+    outcome: list[Outcome], known: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known.write_text(json.dumps([{"id": "padding.bound", "reason": "\x1b[2J[bold]known\nline"}]))
+    outcome.append(Outcome(verdict=Verdict.REFUTED, cases=3, detail="\x1b]0;title\x07"))
+    assert run(["verify", "--expect", str(known), "--out", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr().out
+    assert "\\x1b[2J[bold]known\\x0aline" in printed
+    assert "\\x1b]0;title\\x07" in printed
+    assert "\x1b" not in printed
 
 
 def test_a_trace_that_breaks_off_late_is_bad_input_not_a_fault_of_ours(

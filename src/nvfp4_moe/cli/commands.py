@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
 from nvfp4_moe import __version__
 from nvfp4_moe.cli.options import InputError
-from nvfp4_moe.cli.outputs import OutputError, guarded_output, shown
+from nvfp4_moe.cli.outputs import OutputError, discard, guarded_output, tell
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, EXIT_USAGE
 
 COMMANDS = {
@@ -26,10 +25,8 @@ COMMANDS = {
     "replay": "Run a saved counterexample again, or report on a router trace.",
     "describe": "Measure what a subject promises and print it as code.",
     "cases": "Write golden vectors (.npz with a manifest of hashes) for tests in another language.",
+    "bench": "Measure the kernels on a GPU, or the CPU code, beside yardsticks of the same run.",
 }
-
-_LONGEST_LINE = 600
-"""Characters of an error line: what was given may be as long as its author likes."""
 
 
 class _LazyGroup(click.Group):
@@ -61,60 +58,46 @@ def group() -> None:
 
 
 def run_guarded(arguments: Sequence[str] | None) -> int:
-    """Run the group and return the exit code; only a KeyboardInterrupt at its very end escapes."""
+    """Run the group, or print its help where nothing is asked; return the exit code.
+
+    Only a KeyboardInterrupt at the very end escapes.
+    """
     if sys.stdout is None:
-        _tell("error: standard output is closed")
+        tell("error: standard output is closed")
         return EXIT_UNDECIDED
+    given = sys.argv[1:] if arguments is None else list(arguments)
     with _listening() as signals:
         with guarded_output():
-            code = _run(arguments, signals)
-        return _delivered(code)
+            code = _run(given or ["--help"], signals)
+        return _delivered(code if given else code or EXIT_USAGE)
 
 
-def _run(arguments: Sequence[str] | None, signals: _Signals) -> int:
+def _run(arguments: list[str], signals: _Signals) -> int:
     try:
-        code = group.main(
-            args=None if arguments is None else list(arguments), prog_name="nvfp4-moe", standalone_mode=False
-        )
+        code = group.main(args=arguments, prog_name="nvfp4-moe", standalone_mode=False)
         return code if isinstance(code, int) else EXIT_OK
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
     except (click.ClickException, InputError) as error:
-        tell_error(error)
+        tell(f"error: {error.format_message() if isinstance(error, click.ClickException) else error}")
         return EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
-        _tell("interrupted")
+        tell("interrupted")
     except OutputError as error:
         if not error.reader_has_gone:
-            _tell(f"error: standard output: {error}")
-        _discard(sys.stdout)
+            tell(f"error: standard output: {error}")
+        discard(sys.stdout)
     except (
         SystemExit
     ) as exit_request:  # click's, of a reader that has gone: 1 would look like a refuted claim
         return EXIT_UNDECIDED if exit_request.code else EXIT_OK
     except Exception:  # a fault of ours must not look like a refuted claim (Python's own code is 1)
         if signals.interrupted:  # some libraries turn Ctrl-C in their import into an error of their own
-            _tell("interrupted")
+            tell("interrupted")
         else:
             traceback.print_exc()
-            _tell("internal error, please report it with the lines above")
+            tell("internal error, please report it with the lines above")
     return EXIT_UNDECIDED
-
-
-def tell_error(error: Exception) -> None:
-    """Print what is wrong with usage or input as one line on standard error."""
-    message = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    _tell("error: " + " ".join(message.split()))
-
-
-def _tell(text: str) -> None:
-    line = shown(text)
-    if len(line) > _LONGEST_LINE:
-        line = f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
-    try:
-        print(f"nvfp4-moe: {line}", file=sys.stderr, flush=True)
-    except OSError:  # nobody to tell
-        _discard(sys.stderr)
 
 
 # --- streams -----------------------------------------------------------------------------------------------
@@ -125,21 +108,13 @@ def _delivered(code: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        _discard(sys.stdout)
+        discard(sys.stdout)
     except OSError as error:
-        _tell(f"error: standard output: {error.strerror or error}")
-        _discard(sys.stdout)
+        tell(f"error: standard output: {error.strerror or error}")
+        discard(sys.stdout)
     else:
         return code
     return EXIT_UNDECIDED
-
-
-def _discard(stream: TextIO) -> None:
-    """Let what the stream still holds go nowhere: Python flushes it at exit and would exit with a code of its own."""
-    with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is flushed at exit
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
 
 
 # --- signals -----------------------------------------------------------------------------------------------

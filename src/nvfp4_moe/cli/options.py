@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -11,6 +12,10 @@ import click
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 LARGEST_SEED = 2**63 - 1
+LARGEST_SECONDS = 10**9
+
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_QUOTED = 40  # characters of a wrong value that an error shows
 
 
 class InputError(Exception):
@@ -47,10 +52,31 @@ class _Size(click.ParamType[int]):
         text = str(value).strip()
         digits = text.lstrip("+-")
         if not digits.isascii() or not digits.isdigit() or len(text) - len(digits) > 1:
-            self.fail(f"{text[:40]!r} is not an integer", param, ctx)
+            self.fail(f"{_cut(text)!r} is not an integer", param, ctx)
         if len(digits) > len(str(self.at_most)) + 1 or not self.at_least <= int(text) <= self.at_most:
-            self.fail(f"must be between {self.at_least} and {self.at_most}, got {text[:40]}", param, ctx)
+            self.fail(f"must be between {self.at_least} and {self.at_most}, got {_cut(text)}", param, ctx)
         return int(text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+
+
+class Seconds(click.ParamType[float]):
+    """Seconds, or "forever" (infinity)."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if value == "forever" or isinstance(value, float):
+            return float("inf") if value == "forever" else value
+        text = str(value).strip()
+        if not _DECIMAL.fullmatch(text):  # float() alone takes 1_0, nan and the digits of every script
+            self.fail(f"must be a number of seconds or forever, got {_cut(text)!r}", param, ctx)
+        seconds = float(text)
+        if not 0 < seconds <= LARGEST_SECONDS:
+            self.fail(f"must be more than 0 and at most 10^9 seconds, got {_cut(text)}", param, ctx)
+        return seconds
 
 
 def size(at_least: int = 1, at_most: int = 10**18) -> click.ParamType[int]:

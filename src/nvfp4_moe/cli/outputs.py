@@ -22,7 +22,9 @@ from nvfp4_moe.cli.options import InputError
 
 _PREFIX = ".nvfp4-moe-"
 """Begin of temporary names, apart from the file's own name, which may be as long as names can be."""
-_PLAIN_WIDTH = 140  # plain output goes to logs: do not fold it at 80 columns
+_LONGEST_LINE = 600
+"""Characters of a line that `tell` prints: what was given may be as long as its author likes."""
+PLAIN_WIDTH = 140  # plain output goes to logs: do not fold it at 80 columns
 
 
 class OutputError(Exception):
@@ -85,7 +87,7 @@ def guarded_output() -> Iterator[None]:
 def console(*, stderr: bool = False) -> Console:
     """Return a console that is plain when its stream is no terminal and respects NO_COLOR."""
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else _PLAIN_WIDTH
+    width = None if stream.isatty() else PLAIN_WIDTH
     return Console(file=cast("IO[str]", _Stream(stream)), width=width, highlight=False, emoji=False)
 
 
@@ -103,6 +105,25 @@ def write_text(text: str) -> None:
     stream = _Stream(sys.stdout)
     stream.write(text)
     stream.flush()
+
+
+def tell(text: str) -> None:
+    """Print one line on standard error, whatever the text holds; where that takes no more, nobody is told."""
+    line = shown(" ".join(text.split()))
+    if len(line) > _LONGEST_LINE:
+        line = f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
+    try:
+        print(f"nvfp4-moe: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        discard(sys.stderr)
+
+
+def discard(stream: TextIO) -> None:
+    """Let what the stream still holds go nowhere: Python flushes it at exit and would exit with a code of its own."""
+    with contextlib.suppress(OSError, ValueError):  # no descriptor: nothing is flushed at exit
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
 
 
 # --- files -------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from nvfp4_moe.cli.outputs import shown
 from nvfp4_moe.verification.claims import CLAIMS, Part
 from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, ClaimResult, Result, Verdict
@@ -50,7 +51,7 @@ class BarObserver:
 
     def __init__(self, out: Console) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:<34}"),
+            TextColumn("{task.description:<34}", markup=False),
             BarColumn(bar_width=28),
             MofNCompleteColumn(),
             _Rate(),
@@ -68,7 +69,7 @@ class BarObserver:
         self._progress.stop()
 
     def start(self, job: Job) -> None:
-        self._task = self._progress.add_task(job.name, total=job.cases)
+        self._task = self._progress.add_task(shown(job.name), total=job.cases)
 
     def advance(self, cases: int) -> None:
         if self._task is not None:
@@ -102,7 +103,7 @@ class LineObserver:
     def finish(self, job: Job, rows: list[Row]) -> None:
         cases = sum(row.outcome.cases for row in rows)
         seconds = time.perf_counter() - self._start
-        self._out.print(f"{job.name}: {cases:,} cases in {seconds:.1f} s", markup=False)
+        self._out.print(f"{shown(job.name)}: {cases:,} cases in {seconds:.1f} s", markup=False)
 
 
 def observer(out: Console) -> BarObserver | LineObserver:
@@ -126,12 +127,14 @@ def print_result(
             out.print(_table(titles[part], claims))
     out.print()
     for line in notes:
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(shown(line), markup=False, soft_wrap=True)
     if not parts[Part.SUBJECTS]:
         out.print("No foreign subject was given: this run says nothing about anybody's kernel.", markup=False)
     for path in saved:
         out.print(
-            f"Counterexample saved; run it again with: nvfp4-moe replay {path}", markup=False, soft_wrap=True
+            f"Counterexample saved; run it again with: nvfp4-moe replay {shown(path)}",
+            markup=False,
+            soft_wrap=True,
         )
     _print_summary(out, result)
 
@@ -143,7 +146,9 @@ def _part(claim: ClaimResult) -> Part:
 
 
 def _table(title: str, claims: Sequence[ClaimResult]) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", expand=False, pad_edge=False)
+    table = Table(
+        title=Text(shown(title)), title_justify="left", title_style="bold", expand=False, pad_edge=False
+    )
     table.add_column("verdict", no_wrap=True)
     table.add_column("claim", no_wrap=True)
     table.add_column("method", no_wrap=True)
@@ -155,7 +160,7 @@ def _table(title: str, claims: Sequence[ClaimResult]) -> Table:
         name = claim.id if claim.subject is None else f"{claim.id} ({claim.subject})"
         table.add_row(
             Text(str(claim.verdict), style=_STYLES[claim.verdict]),
-            Text(name),
+            Text(shown(name)),
             Text(str(claim.method)),
             f"{claim.cases:,}",
             f"{claim.seconds:.1f} s",
@@ -167,9 +172,9 @@ def _table(title: str, claims: Sequence[ClaimResult]) -> Table:
 def _found(claim: ClaimResult, said: set[tuple[str, str]]) -> Text:
     """Return the statement, once for each claim, and the detail."""
     key = (claim.id, claim.statement)
-    statement = "" if key in said else claim.statement + ("" if claim.required else " (informs)")
+    statement = "" if key in said else shown(claim.statement) + ("" if claim.required else " (informs)")
     said.add(key)
-    detail = "; ".join(filter(None, [claim.detail, _known(claim)]))
+    detail = shown("; ".join(filter(None, [claim.detail, _known(claim)])))
     return Text(statement, style="bold") + Text(": " if statement and detail else "") + Text(detail)
 
 

@@ -4,47 +4,49 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
 
-from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option, size, tile_option
-from nvfp4_moe.cli.outputs import check_json_path, text_console, write_json
-from nvfp4_moe.verification.result import Finding, Result, Verdict
+from nvfp4_moe.cli.options import (
+    InputError,
+    Seconds,
+    at_the_door,
+    json_option,
+    seed_option,
+    size,
+    tile_option,
+)
+from nvfp4_moe.cli.outputs import (
+    PLAIN_WIDTH,
+    check_file,
+    check_folder,
+    check_json_path,
+    tell,
+    text_console,
+    write_json,
+)
+from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, Finding, Result, Verdict
 
-
-class _Budget(click.ParamType[float]):
-    """Seconds, or "forever"."""
-
-    name = "budget"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if value == "forever":
-            return float("inf")
-        try:
-            seconds = float(value)
-        except ValueError:
-            self.fail(f"must be a number of seconds or forever, got {str(value)[:40]!r}", param, ctx)
-        if not 0 < seconds <= 10**9:
-            self.fail(f"must be more than 0 and at most 10^9 seconds, got {str(value)[:40]}", param, ctx)
-        return seconds
+REPORT_FILES = ("verify.json", "verify.txt")
 
 
 @click.command("verify", short_help="Prove, exhaust and fuzz the padding bound.")
 @click.option(
     "--level",
-    type=click.IntRange(1, 3),
+    type=size(1, 3),
     default=1,
     show_default=True,
+    metavar="1|2|3",
     help="1: under a minute on two cores; 2: minutes; 3: until --budget.",
 )
 @click.option(
     "--budget",
-    type=_Budget(),
+    type=Seconds(),
     metavar="SECONDS|forever",
     help="Go on fuzzing this long after the fixed checks.",
 )
@@ -97,7 +99,10 @@ class _Budget(click.ParamType[float]):
     help="A recorded router trace (.jsonl, .jsonl.gz, .npy, .npz); repeatable.",
 )
 @click.option(
-    "--resume", type=click.Path(path_type=Path), metavar="FILE", help="Campaign store to go on with."
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Campaign store to go on with, or to begin; without --budget the run lasts until it is stopped.",
 )
 @click.option(
     "--out",
@@ -124,64 +129,94 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     from nvfp4_moe.verification.runner import execute, prepare
     from nvfp4_moe.verification.settings import Settings
 
-    check_json_path(json_path)
+    _check_outputs(json_path, report, **options)
     with at_the_door():
-        _prepare_folder("--report", report)
         options["fail_on"] = Finding(options["fail_on"])
         options["expect"] = () if options["expect"] is None else load_expectations(options["expect"])
         settings = Settings(**options)
         jobs = prepare(settings)
     out = text_console(json_path)
-    with observer(out) as watcher, bad_trace_is_bad_input():
+    with observer(out) as watcher, late_bad_input():
         result = execute(settings, jobs, observer=watcher)
-    saved = _save_counterexamples(result, settings.folder)
+    saved, failed = _save_counterexamples(result, settings.folder)
     notes = [line for job in jobs for line in job.notes]
-    print_result(out, result, bound=settings.bound, saved=saved, notes=notes)
-    if json_path is not None:
-        write_json(json_path, result.dumps())
+    table = partial(print_result, result=result, bound=settings.bound, saved=saved, notes=notes)
+    if (
+        json_path is not None and json_path != "-"
+    ):  # files first: they outlive a reader of the table that goes
+        failed |= not _written(json_path, result.dumps())
     if report is not None:
-        _write_report(report, result, bound=settings.bound, saved=saved, notes=notes)
-    return result.exit_code
+        failed |= not _write_report(report, result, table)
+    table(out)
+    if json_path == "-":
+        write_json(json_path, result.dumps())
+    return EXIT_UNDECIDED if failed and result.exit_code == EXIT_OK else result.exit_code
 
 
 @contextlib.contextmanager
-def bad_trace_is_bad_input() -> Iterator[None]:
-    """A trace is read while it is checked, so its errors can come late; they are still the input's."""
-    from nvfp4_moe.verification.traces import TraceError
+def late_bad_input() -> Iterator[None]:
+    """A trace or store is read while it is worked on, so its errors can come late; they are still the input's."""
+    from nvfp4_moe.verification.bad_input import BadInput
 
     try:
         yield
-    except TraceError as error:
+    except BadInput as error:
         raise InputError(str(error)) from error
 
 
-def _prepare_folder(option: str, folder: Path | None) -> None:
-    if folder is None:
-        return
+def _check_outputs(json_path: str | None, report: Path | None, *, folder: Path, **options: Any) -> None:
+    """Refuse outputs that cannot be written, or that would overwrite what the run needs; leave nothing behind."""
+    needed = (
+        *options["subjects"],
+        options["against"],
+        *options["traces"],
+        options["expect"],
+        options["resume"],
+    )
+    reported = () if report is None else tuple(report / name for name in REPORT_FILES)
+    check_json_path(json_path, others=(*needed, *reported, report, folder))
+    check_folder("--out", folder)
+    if report is not None:
+        check_folder("--report", report)
+        for file in reported if report.exists() else ():
+            check_file("--report", str(file), others=needed)
+
+
+def _save_counterexamples(result: Result, folder: Path) -> tuple[list[Path], bool]:
+    """Save the witness of every refuted claim; return the paths, each once, and whether one could not be saved."""
+    from nvfp4_moe.verification import witness
+
+    saved: list[Path] = []
+    failed = False
+    for claim in result.claims:
+        if claim.verdict is Verdict.REFUTED and claim.witness is not None:
+            try:
+                saved.append(witness.save_counterexample(folder, claim))
+            except OSError as error:
+                failed = True
+                tell(f"error: the counterexample of {claim.id} is not saved: {error.strerror or error}")
+    return list(dict.fromkeys(saved)), failed
+
+
+def _written(path: str, text: str) -> bool:
+    """Write a file; one that fails now is told, and costs nothing else."""
+    try:
+        write_json(path, text)
+    except InputError as error:
+        tell(f"error: {error}")
+        return False
+    return True
+
+
+def _write_report(folder: Path, result: Result, table: Callable[[Console], None]) -> bool:
+    """Write `REPORT_FILES` into the folder and return whether that went well."""
+    text = io.StringIO()
+    table(Console(file=text, width=PLAIN_WIDTH, highlight=False, emoji=False))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(f"{option}: {folder}: {error.strerror}") from error
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"{option}: the folder {folder} is not writable")
-
-
-def _save_counterexamples(result: Result, folder: Path) -> list[Path]:
-    """Save the witness of every refuted claim; return the paths, each once."""
-    from nvfp4_moe.verification.witness import save_counterexample
-
-    refuted = [c for c in result.claims if c.verdict is Verdict.REFUTED and c.witness is not None]
-    with at_the_door():
-        return list(dict.fromkeys(save_counterexample(folder, claim) for claim in refuted))
-
-
-def _write_report(folder: Path, result: Result, *, bound: str, saved: list[Path], notes: list[str]) -> None:
-    """Write `verify.json` and `verify.txt` into the folder."""
-    from nvfp4_moe.cli.render import print_result
-
-    text = io.StringIO()
-    print_result(
-        Console(file=text, width=140, highlight=False), result, bound=bound, saved=saved, notes=notes
-    )
-    write_json(str(folder / "verify.json"), result.dumps())
-    write_json(str(folder / "verify.txt"), text.getvalue())
+        tell(f"error: {folder} cannot be made: {error.strerror or error}")
+        return False
+    contents = zip(REPORT_FILES, (result.dumps(), text.getvalue()), strict=True)
+    written = [_written(str(folder / name), content) for name, content in contents]
+    return all(written)
