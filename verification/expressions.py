@@ -56,6 +56,7 @@ _FUNCTIONS = ("min", "max", "round_up")
 _LEGAL = f"integers, {', '.join(NAMES)}, + - * // %, parentheses, min(x, y), max(x, y), round_up(x, y)"
 _TOKEN = re.compile(r"[0-9]+|[A-Za-z_][A-Za-z_0-9]*|//|\*\*|[-+*/%(),]")
 _END = ""
+_QUOTED = 40  # characters of a wrong token that an error shows
 
 
 # --- parsing -----------------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ class _Parser:
             )
         if self.token == "**":
             raise ExpressionError(self.column, f"'**' is not legal; legal are {_LEGAL}")
-        given = f"got {self.token!r}" if self.token != _END else "the text ends"
+        given = f"got {_cut(self.token)!r}" if self.token != _END else "the text ends"
         raise ExpressionError(self.column, f"expected {legal}, {given}")
 
     def deeper(self, rule: Callable[[], Node], column: int) -> Node:
@@ -177,7 +178,7 @@ class _Parser:
         column = self.column
         value = int(self.take())
         if value > LARGEST_SIZE:
-            raise ExpressionError(column, f"integers are at most 10^18, got {value}")
+            raise ExpressionError(column, f"integers are at most 10^18, got {_cut(str(value))}")
         return Integer(value, column)
 
     def call(self) -> Call:
@@ -202,7 +203,11 @@ class _Parser:
 
     def unknown_name(self) -> NoReturn:
         known = "a formula's name must stand alone" if self.token in FORMULAS else "unknown name"
-        raise ExpressionError(self.column, f"{known}: {self.token!r}; legal are {_LEGAL}")
+        raise ExpressionError(self.column, f"{known}: {_cut(self.token)!r}; legal are {_LEGAL}")
+
+
+def _cut(token: str) -> str:
+    return token if len(token) <= _QUOTED else f"{token[:_QUOTED]}..."
 
 
 # --- bounds: a formula of the registry, or an expression ---------------------------------------------------

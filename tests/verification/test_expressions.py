@@ -254,3 +254,10 @@ def test_guard(text: str, topk: int, rows: int, most: int) -> None:
     bound = parse_bound(text)
     assert bound.rows(sizing) == rows
     assert bound.most_tokens(sizing, rows) == most
+
+
+@pytest.mark.parametrize("text", ["9" * 900, "x" * 900, "1 " + "9" * 900])
+def test_what_an_error_quotes_is_cut(text: str) -> None:
+    with pytest.raises(ExpressionError, match=r"\.\.\.") as caught:
+        parse(text)
+    assert len(str(caught.value)) < 300
