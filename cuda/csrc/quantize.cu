@@ -66,10 +66,26 @@ void roof_experts(TensorView output, TensorView output_scale, TensorView input, 
   check(roof(call, QuantizeOptions{fused, false, zero_padding, nullptr}, stream_of(input)), "launch of the roof kernel");
 }
 
+// The same of a kernel as plain as can be. `scale_rows`: int32 (rows,), the row of output_scale that each row's scales
+// go to; values are the caller's to get right.
+void plain_roof_experts(TensorView output, TensorView output_scale, TensorView input, TensorView input_global_scale,
+                        TensorView expert_offsets, TensorView blockscale_offsets, TensorView scale_rows, bool fused) {
+  require_cuda(input);
+  binding::require_dtype("input", input, {binding::kBfloat16});
+  const QuantizeArguments call = binding::ragged_arguments(output, output_scale, input, input_global_scale,
+                                                           expert_offsets, blockscale_offsets, {}, fused);
+  require_aligned_tensors(call, output, output_scale, input);
+  binding::require_dense("scale_rows", scale_rows, input.device(), binding::kInt32, {call.rows});
+  if (call.rows == 0) return;
+  const tvm::ffi::CUDADeviceGuard guard(input.device().device_id);
+  check(plain_roof(call, binding::data<int32_t>(scale_rows), fused, stream_of(input)), "launch of the plain roof kernel");
+}
+
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(quantize_experts, quantize_experts);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(quantize_masked, quantize_masked);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(roof_experts, roof_experts);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(plain_roof_experts, plain_roof_experts);
 
 }  // namespace nvfp4_moe::device

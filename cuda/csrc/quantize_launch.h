@@ -17,7 +17,9 @@ struct QuantizeOptions {
 cudaError_t quantize_bf16(const QuantizeArguments& call, const QuantizeOptions& options, cudaStream_t stream);
 cudaError_t quantize_f16(const QuantizeArguments& call, const QuantizeOptions& options, cudaStream_t stream);
 
-// bfloat16 in, loads and stores alone: what the memory system leaves to be reached. The outputs are meaningless.
+// Yardsticks, bfloat16 in: the kernel with its loads and stores alone, and a plain kernel that is told where each row's
+// scales go (scale_rows, one a row). The outputs are meaningless.
 cudaError_t roof(const QuantizeArguments& call, const QuantizeOptions& options, cudaStream_t stream);
+cudaError_t plain_roof(const QuantizeArguments& call, const int32_t* scale_rows, bool fused, cudaStream_t stream);
 
 }  // namespace nvfp4_moe::device

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from nvfp4_moe.cli.main import COMMANDS
+from nvfp4_moe.cli.commands import COMMANDS
 from nvfp4_moe.reference.padding import FORMULAS
 from nvfp4_moe.verification.claims import CLAIMS
 
