@@ -55,6 +55,8 @@ class Counterexample:
     witness: Witness | None
     """None: the claim was refuted without one."""
     subject: str | None = None
+    place: str = ""
+    """Where the file holds it, such as "claims[3]"; empty for the only one."""
 
 
 def write_atomically(path: Path, text: str) -> None:
@@ -120,6 +122,12 @@ def load_counterexamples(path: Path) -> list[Counterexample]:
     )
 
 
+def takes(witness: Witness) -> tuple[str, ...]:
+    """Return what a witness of this kind can be run on: "subject", "against", or nothing."""
+    kind = witness.get("kind")
+    return _SUBJECTS.get(kind, ()) if isinstance(kind, str) else ()
+
+
 def can_replay(witness: Witness) -> bool:
     """Return whether something here knows the witness's kind."""
     return witness.get("kind") in list(KINDS)
@@ -139,7 +147,7 @@ def replay(witness: Witness, *, subject: str | None = None, against: str | None 
     """
     run: Callable[..., Replay] = _module(witness, KINDS, "a counterexample").replay
     given = {"subject": subject, "against": against}
-    return run(witness, **{name: given[name] for name in _SUBJECTS.get(witness["kind"], ())})
+    return run(witness, **{name: given[name] for name in takes(witness)})
 
 
 def as_script(witness: Witness) -> str:
@@ -161,7 +169,7 @@ def _module(witness: Witness, modules: Mapping[str, str], what: str) -> Any:
     return importlib.import_module(modules[kind])
 
 
-def _counterexample(found_by: Mapping[str, Any], witness: Any) -> Counterexample:
+def _counterexample(found_by: Mapping[str, Any], witness: Any, *, place: str = "") -> Counterexample:
     if witness is not None and not isinstance(witness, dict):
         raise TypeError(f"'witness' must be an object, got {witness!r:.60}")
     return Counterexample(
@@ -169,6 +177,7 @@ def _counterexample(found_by: Mapping[str, Any], witness: Any) -> Counterexample
         required=_flag(found_by, "required"),
         witness=witness,
         subject=_optional_text(found_by, "subject"),
+        place=place,
     )
 
 
@@ -185,7 +194,11 @@ def _of_run(document: Mapping[str, Any]) -> list[Counterexample]:
         if claim.get("verdict") not in tuple(Verdict):
             raise ValueError(f"claims[{place}]: 'verdict' must be one of {', '.join(Verdict)}")
         if claim["verdict"] == Verdict.REFUTED:
-            found.append(_counterexample(claim | {"claim": claim.get("id")}, claim.get("witness")))
+            about = claim | {"claim": claim.get("id")}
+            try:
+                found.append(_counterexample(about, claim.get("witness"), place=f"claims[{place}]"))
+            except TypeError as error:
+                raise TypeError(f"claims[{place}]: {error}") from error
     return found
 
 

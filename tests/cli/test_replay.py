@@ -162,6 +162,74 @@ def test_options_of_traces_are_refused_elsewhere(
     assert f"{option}: only for router traces" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--subject", "missing.py"], "--subject: "),
+        (["--against", "host"], "--against: "),
+        (["--as-script", "--subject", "host"], "--subject: not with --as-script"),
+        (["--as-script", "--json", "-"], "--json: not with --as-script"),
+        (["--json", ""], "a file name is needed"),
+    ],
+)
+def test_options_that_say_nothing_here_are_refused(
+    options: list[str], said: str, saved: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["replay", str(saved), *options]) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_the_json_is_not_the_file_that_is_replayed(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = saved.read_bytes()
+    assert run(["replay", str(saved), "--json", str(saved)]) == 2
+    assert "which this run needs" in capsys.readouterr().err
+    assert saved.read_bytes() == before
+
+
+def test_a_bad_witness_names_its_file(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    document = json.loads(saved.read_text()) | {"tile": "wide"}
+    saved.write_text(json.dumps(document))
+    assert run(["replay", str(saved)]) == 2
+    assert f"{saved}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("good", "code"), [(overrun, 1), (None, 2)])
+def test_a_bad_witness_ends_no_other_replay(
+    good: Any, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = claim(Outcome(verdict=Verdict.REFUTED, cases=1, witness={"kind": "bound", "tile": "wide"}))
+    others = [] if good is None else [claim(good())]
+    path = run_file(tmp_path, bad, *others)
+    assert run(["replay", str(path), "--json", "-"]) == code
+    captured = capsys.readouterr()
+    replays = json.loads(captured.out)["replays"]
+    assert [entry["reproduces"] for entry in replays] == [None, *(True for _ in others)]
+    assert f"nvfp4-moe: error: {path}: claims[0]: " in captured.err
+
+
+def test_a_member_of_the_wrong_type_names_its_claim(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = run_file(tmp_path, claim(overrun()))
+    document = json.loads(path.read_text())
+    document["claims"][0]["witness"] = 3
+    path.write_text(json.dumps(document))
+    assert run(["replay", str(path)]) == 2
+    assert f"{path}: claims[0]: 'witness' must be an object" in capsys.readouterr().err
+
+
+def test_text_of_a_file_drives_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = Outcome(verdict=Verdict.REFUTED, cases=1, witness={"kind": "\x1b[2J"})
+    path = run_file(tmp_path, claim(told, id="\x1b]0;title\x07\nclaim", subject="\x9bsubject"))
+    assert run(["replay", str(path)]) == 3
+    printed = capsys.readouterr().out
+    assert "\\x1b]0;title\\x07\\x0aclaim (\\x9bsubject)\n" in printed
+    assert "\x1b" not in printed
+
+
 def test_what_cannot_be_run_here_is_undecided(
     saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

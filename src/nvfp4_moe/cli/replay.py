@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,17 @@ import click
 from rich.console import Console
 
 from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option, size
-from nvfp4_moe.cli.outputs import check_json_path, text_console, write_json
+from nvfp4_moe.cli.outputs import check_json_path, shown, tell, text_console, write_json, write_text
 from nvfp4_moe.verification.bound_witness import CannotReplay
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED
-from nvfp4_moe.verification.witness import Counterexample, as_script, can_replay, load_counterexamples, replay
+from nvfp4_moe.verification.witness import (
+    Counterexample,
+    as_script,
+    can_replay,
+    load_counterexamples,
+    replay,
+    takes,
+)
 
 TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
 
@@ -63,73 +72,115 @@ def command(
     code 1 if a claim is refuted.
     """
     del seed  # nothing here is random
-    check_json_path(json_path)
+    check_json_path(json_path, others=(file, subject, against))
+    subjects = {name: spec for name, spec in (("subject", subject), ("against", against)) if spec is not None}
     given = {name: value for name, value in options.items() if value is not None}
     if file.name.endswith(TRACE_SUFFIXES):
         if script:
             raise InputError("--as-script needs a counterexample, not a router trace")
+        _refuse(subjects, "only for counterexamples, this is a router trace")
         from nvfp4_moe.cli.trace import report_on_trace  # torch and numpy, for a trace alone
 
         return report_on_trace(file, json_path=json_path, **given)
-    if given:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in given)
-        raise InputError(f"{names}: only for router traces ({', '.join(TRACE_SUFFIXES)})")
+    _refuse(given, f"only for router traces ({', '.join(TRACE_SUFFIXES)})")
+    if script:
+        _refuse(subjects | ({} if json_path is None else {"json": json_path}), "not with --as-script")
     with at_the_door():
         found = load_counterexamples(file)
-    subjects = {"subject": subject, "against": against}
-    return _print_script(found) if script else _replay_all(found, file, json_path, subjects)
+    if script:
+        return _print_script(found, file)
+    if found:
+        kinds = {name for example in found for name in takes(example.witness or {})}
+        unused = {name: spec for name, spec in subjects.items() if name not in kinds}
+        _refuse(unused, f"{file} holds no case that is run on it")
+    return _replay_all(found, file, json_path, subjects)
 
 
-def _print_script(found: list[Counterexample]) -> int:
+def _refuse(given: dict[str, Any], why: str) -> None:
+    """Refuse options that would be ignored."""
+    if given:
+        raise InputError(f"{', '.join('--' + name.replace('_', '-') for name in given)}: {why}")
+
+
+def _print_script(found: list[Counterexample], file: Path) -> int:
     witnesses = [example.witness for example in found if example.witness is not None]
     if len(witnesses) != 1:
         raise InputError(
             f"--as-script needs a file with one counterexample, this one has {len(witnesses)}; "
             "verify saves each in a file of its own"
         )
-    with at_the_door():
+    with _named(file):
         text = as_script(witnesses[0])
-    click.echo(text, nl=False)
+    write_text(text)
     return EXIT_OK
 
 
+@contextlib.contextmanager
+def _named(file: Path, place: str = "") -> Iterator[None]:
+    """Turn the errors of a witness that is not legal into one line with the file and the place in it."""
+    try:
+        with at_the_door():
+            yield
+    except InputError as error:
+        raise InputError(": ".join(filter(None, [str(file), place, str(error)]))) from error
+
+
 def _replay_all(
-    found: list[Counterexample], file: Path, json_path: str | None, subjects: dict[str, str | None]
+    found: list[Counterexample], file: Path, json_path: str | None, subjects: dict[str, str]
 ) -> int:
     out = text_console(json_path)
-    replays = [_replay(out, example, subjects) for example in found]
+    replays: list[dict[str, Any]] = []
+    bad: list[InputError] = []
+    for example in found:
+        reproduces: bool | None = None
+        lines: tuple[str, ...] = ()
+        try:
+            with _named(file, example.place):
+                reproduces, lines = _outcome(example, subjects)
+        except InputError as error:
+            if not example.place:
+                raise
+            bad.append(error)  # the others of the run are run nevertheless
+            lines = (f"cannot be read: {error}",)
+        replays.append(_entry(out, example, reproduces, lines))
     if not found:
-        out.print(f"{file}: no refuted claim, nothing to run again", markup=False, soft_wrap=True)
+        out.print(f"{shown(file)}: no refuted claim, nothing to run again", markup=False, soft_wrap=True)
     if json_path is not None:
         write_json(json_path, json.dumps({"file": str(file), "replays": replays}, indent=2) + "\n")
-    required = [entry for entry in replays if entry["required"]]
-    if any(entry["reproduces"] for entry in required):
+    required = [entry["reproduces"] for entry in replays if entry["required"]]
+    if True in required:
+        for fault in bad:
+            tell(f"error: {fault}")
         return EXIT_REFUTED
-    return EXIT_UNDECIDED if any(entry["reproduces"] is None for entry in required) else EXIT_OK
+    if bad:
+        raise bad[0]
+    return EXIT_UNDECIDED if None in required else EXIT_OK
 
 
-def _replay(out: Console, example: Counterexample, subjects: dict[str, str | None]) -> dict[str, Any]:
-    """Run one again, print what came out and return its JSON form; `reproduces` is null where it cannot be run."""
+def _entry(
+    out: Console, example: Counterexample, reproduces: bool | None, lines: tuple[str, ...]
+) -> dict[str, Any]:
+    """Print what came out of one and return its JSON form; `reproduces` is null where it cannot be run."""
     name = example.claim or "counterexample"
     entry: dict[str, Any] = {"claim": example.claim, "required": example.required}
     if example.subject is not None:
         entry["subject"] = example.subject
         name += f" ({example.subject})"
-    reproduces, lines = _outcome(example, subjects)
-    out.print(name + ("" if example.required else " (informs)"), markup=False, style="bold", soft_wrap=True)
+    informs = "" if example.required else " (informs)"
+    out.print(shown(name) + informs, markup=False, style="bold", soft_wrap=True)
     for line in lines:
-        out.print(f"  {line}", markup=False, soft_wrap=True)
+        out.print(f"  {shown(line)}", markup=False, soft_wrap=True)
     return entry | {"reproduces": reproduces, "lines": list(lines)}
 
 
-def _outcome(example: Counterexample, subjects: dict[str, str | None]) -> tuple[bool | None, tuple[str, ...]]:
+def _outcome(example: Counterexample, subjects: dict[str, str]) -> tuple[bool | None, tuple[str, ...]]:
+    """Run one again; return whether it reproduces, None where it cannot be run, and what to tell."""
     if example.witness is None:
         return None, ("refuted without a witness: nothing to run again",)
     if example.claim is not None and not can_replay(example.witness):  # ours, but of a kind that is only told
         return None, (f"nothing runs a witness of kind {example.witness.get('kind')!r:.60} again",)
     try:
-        with at_the_door():
-            done = replay(example.witness, **subjects)
+        done = replay(example.witness, **subjects)
     except CannotReplay as error:
         return None, (f"cannot be run again here: {error}",)
     return done.reproduces, (*done.lines, "reproduces" if done.reproduces else "does not reproduce")
