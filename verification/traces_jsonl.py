@@ -4,7 +4,8 @@ A first line `{"type": "meta", "model_id": ..., "layers_logged": [..], "top_k": 
 for each token and layer: `{"type": "route", "req_id": "r0", "token_idx": 0, "layer": 0, "topk_ids": [..],
 "topk_weights": [..]}`. Only `token_idx`, `layer` and `topk_ids` are read. Recorders append to their file, so a meta
 line may stand anywhere; it ends the passes that are open and must agree with the first on top_k and num_experts.
-Without a meta line the number of experts must be given and topk is that of the first line.
+Without a meta line the number of experts must be given and topk is that of the first line. Blank lines may end the
+file; anywhere else they are refused, for what was cut out there is not known.
 
 One line is in memory at a time, at most `MAX_LINE_BYTES` of it, so neither a large file nor a zip bomb needs memory.
 """
@@ -83,10 +84,20 @@ class _Lines:
     number: int = 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
+        blank = 0
         while raw := self._readline():
             self.number += 1
             if len(raw) > MAX_LINE_BYTES:
                 self.fail(f"is longer than {MAX_LINE_BYTES} bytes, the most that a line may have")
+            if not raw.strip():
+                blank = blank or self.number
+                continue
+            if blank:
+                raise TraceError(
+                    self.path,
+                    "is blank, yet lines follow; blank lines may only end the file",
+                    place=f"line {blank}",
+                )
             yield self._parse(raw)
 
     def _readline(self) -> bytes:

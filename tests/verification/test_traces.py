@@ -242,7 +242,6 @@ def test_rebatch_refuses_sizes(size: Any) -> None:
 
 BAD_LINES: list[tuple[str, Any, str]] = [
     ("not json", "hello", "line 3: is not JSON: 'hello'"),
-    ("blank", "", "line 3: is not JSON: ''"),
     ("control characters", "\x1b[2J", r"line 3: is not JSON: '\\x1b\[2J'"),
     ("deep nesting", "[" * 20000, r"line 3: is not JSON: '\[\[\["),
     ("long integer", "1" * 5000, "line 3: is not JSON"),
@@ -278,6 +277,18 @@ BAD_LINES: list[tuple[str, Any, str]] = [
     ("other topk", {**META, "top_k": 4}, '"top_k" is 4, but the recording began with 2'),
     ("long line", '{"a": "' + "x" * MAX_LINE_BYTES + '"}', f"line 3: is longer than {MAX_LINE_BYTES} bytes"),
 ]
+
+
+@pytest.mark.parametrize("end", [[""], ["", " \t\r", ""], ["\n" * 10_000]])
+def test_blank_lines_may_end_a_file(tmp_path: Path, end: list[str]) -> None:
+    path = write_jsonl(tmp_path / "t.jsonl", [META, route(0, [1, 2]), *end])
+    assert shape_of(open_trace(path)) == [(0, 0, 0, 1)]
+
+
+def test_blank_lines_in_between_are_refused_with_the_first_of_them(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "t.jsonl", [META, route(0, [1, 2]), "", " ", route(1, [1, 2])])
+    with pytest.raises(TraceError, match="line 3: is blank, yet lines follow"):
+        list(open_trace(path))
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "jsonl.gz"])
