@@ -234,7 +234,7 @@ def test_a_json_that_fails_late_hides_no_refutation_and_is_no_pass(
         raise InputError(f"{path} cannot be written: No space left on device")
 
     outcome.append(Outcome(verdict=verdict, cases=3))
-    monkeypatch.setattr("nvfp4_moe.cli.verify.write_json", full)
+    monkeypatch.setattr("nvfp4_moe.cli.outputs.write_json", full)
     given = ["--json", str(tmp_path / "x.json"), "--report", str(tmp_path / "report")]
     assert run(["verify", *given, "--out", str(tmp_path / "out")]) == code
     printed = capsys.readouterr()

@@ -172,6 +172,16 @@ def write_json(path: str, text: str) -> None:
         raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
+def written(path: str, text: str) -> bool:
+    """Write as `write_json` does; a file that cannot be written now is told, so that a verdict is not lost by it."""
+    try:
+        write_json(path, text)
+    except InputError as error:
+        tell(f"error: {error}")
+        return False
+    return True
+
+
 def _names(given: str) -> list[str]:
     """Return the paths that `given` may mean: itself, and FILE.py of FILE.py:ATTR."""
     file, colon, _ = given.rpartition(":")

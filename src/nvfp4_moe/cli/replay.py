@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option, size
-from nvfp4_moe.cli.outputs import check_json_path, shown, tell, text_console, write_json, write_text
+from nvfp4_moe.cli.outputs import check_json_path, shown, tell, text_console, write_text, written
 from nvfp4_moe.verification.bound_witness import CannotReplay
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED
 from nvfp4_moe.verification.witness import (
@@ -145,8 +145,8 @@ def _replay_all(
         replays.append(_entry(out, example, reproduces, lines))
     if not found:
         out.print(f"{shown(file)}: no refuted claim, nothing to run again", markup=False, soft_wrap=True)
-    if json_path is not None:
-        write_json(json_path, json.dumps({"file": str(file), "replays": replays}, indent=2) + "\n")
+    document = json.dumps({"file": str(file), "replays": replays}, indent=2) + "\n"
+    delivered = json_path is None or written(json_path, document)
     required = [entry["reproduces"] for entry in replays if entry["required"]]
     if True in required:
         for fault in bad:
@@ -154,7 +154,7 @@ def _replay_all(
         return EXIT_REFUTED
     if bad:
         raise bad[0]
-    return EXIT_UNDECIDED if None in required else EXIT_OK
+    return EXIT_UNDECIDED if None in required or not delivered else EXIT_OK
 
 
 def _entry(

@@ -29,6 +29,7 @@ from nvfp4_moe.cli.outputs import (
     tell,
     text_console,
     write_json,
+    written,
 )
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, Finding, Result, Verdict
 
@@ -144,7 +145,7 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     if (
         json_path is not None and json_path != "-"
     ):  # files first: they outlive a reader of the table that goes
-        failed |= not _written(json_path, result.dumps())
+        failed |= not written(json_path, result.dumps())
     if report is not None:
         failed |= not _write_report(report, result, table)
     table(out)
@@ -198,16 +199,6 @@ def _save_counterexamples(result: Result, folder: Path) -> tuple[list[Path], boo
     return list(dict.fromkeys(saved)), failed
 
 
-def _written(path: str, text: str) -> bool:
-    """Write a file; one that fails now is told, and costs nothing else."""
-    try:
-        write_json(path, text)
-    except InputError as error:
-        tell(f"error: {error}")
-        return False
-    return True
-
-
 def _write_report(folder: Path, result: Result, table: Callable[[Console], None]) -> bool:
     """Write `REPORT_FILES` into the folder and return whether that went well."""
     text = io.StringIO()
@@ -218,5 +209,5 @@ def _write_report(folder: Path, result: Result, table: Callable[[Console], None]
         tell(f"error: {folder} cannot be made: {error.strerror or error}")
         return False
     contents = zip(REPORT_FILES, (result.dumps(), text.getvalue()), strict=True)
-    written = [_written(str(folder / name), content) for name, content in contents]
-    return all(written)
+    done = [written(str(folder / name), content) for name, content in contents]
+    return all(done)
