@@ -28,6 +28,7 @@ def test_vectors_are_written_and_listed(tmp_path: Path, capsys: pytest.CaptureFi
         (["--chip", "none"], "none"),
         (["--recipe", "mine"], "recipe must be one of"),
         (["--limit", "0"], "must be between 1"),
+        (["--level", "3"], "must be between 1 and 2"),
         (["--json", "/absent/file"], "does not exist"),
     ],
 )
@@ -48,3 +49,9 @@ def test_a_folder_that_holds_something_is_left_alone(
     assert run(["cases", "--out", str(tmp_path)]) == 2
     assert "must be an empty folder" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_the_json_is_not_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "out")
+    assert run(["cases", "--out", path, "--json", path]) == 2
+    assert "which this run needs" in capsys.readouterr().err

@@ -61,3 +61,11 @@ def test_subjects_that_are_not_there(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "no such file" in capsys.readouterr().err
     assert run(["describe", "a_subject_that_nobody_registered"]) == 3
     assert "unknown subject" in capsys.readouterr().out
+
+
+def test_the_json_is_not_the_subject(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "subject.py"
+    path.write_text("kept")
+    assert run(["describe", f"{path}:Subject", "--json", str(path)]) == 2
+    assert "which this run needs" in capsys.readouterr().err
+    assert path.read_text() == "kept"

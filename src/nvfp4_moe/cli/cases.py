@@ -29,7 +29,7 @@ from nvfp4_moe.verification.result import EXIT_OK
     metavar="NAME",
     help="Operation of the subject protocol; repeatable.  [default: all]",
 )
-@click.option("--level", type=click.IntRange(1, 2), default=1, show_default=True)
+@click.option("--level", type=size(1, 2), default=1, show_default=True, metavar="1|2")
 @click.option("--limit", type=size(), metavar="N", help="Most cases of an operation, spread over them.")
 @click.option("--recipe", default="vllm", show_default=True, metavar="NAME", help="Recipe of the quantizers.")
 @click.option(
@@ -49,7 +49,7 @@ def command(*, folder: Path, json_path: str | None, **options: Any) -> int:
     from nvfp4_moe.verification.golden_vectors import Choice, check_folder, write_vectors
     from nvfp4_moe.verification.job import Job
 
-    check_json_path(json_path)
+    check_json_path(json_path, others=(folder,))
     with at_the_door():
         try:
             choice = Choice(**options)

@@ -30,7 +30,7 @@ def command(*, subject: str, seed: int, json_path: str | None) -> int:
     from nvfp4_moe.verification.conformance.subject import SubjectError, SubjectUnavailable
     from nvfp4_moe.verification.describe import describe
 
-    check_json_path(json_path)
+    check_json_path(json_path, others=(subject,))
     out = text_console(json_path)
     try:
         with out.status("") as status:  # shows nothing where the output is no terminal
