@@ -32,6 +32,7 @@ from nvfp4_moe.verification.task_messages import Card, hear, say
 TASKS: dict[str, str] = {
     "outputs": "nvfp4_moe.verification.subject_outputs",
     "probe": "nvfp4_moe.verification.contract_probes",
+    "sequence": "nvfp4_moe.verification.conformance.sequence_task",
 }
 """Module of each task."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from nvfp4_moe.verification.conformance.plan import (
     prefix_of,
 )
 from nvfp4_moe.verification.conformance.sequence import Sequence, shortest_sequence
+from nvfp4_moe.verification.conformance.sequence_task import SequenceFinder
 from nvfp4_moe.verification.conformance.subject import OPERATIONS, OWN_SUBJECTS, Subject, load_subject
 from nvfp4_moe.verification.conformance.supervisor import CaseReport, Limits, run_cases
 from nvfp4_moe.verification.result import Finding, Method, Outcome, Verdict
@@ -140,8 +142,13 @@ def conform(
     for report in reports:
         tallies.count(report)
         advance(1)
-    sequences = _Sequences(_forkable(spec, card), level, seed, limits)
-    for claim in plan.claims():
+    sequences = _Sequences(spec, card, level, seed, limits)
+    with closing(sequences):
+        yield from _rows(card, tallies, sequences, fail_on)
+
+
+def _rows(card: Card, tallies: _Tallies, sequences: _Sequences, fail_on: Finding) -> Iterator[Row]:
+    for claim in tallies.plan.claims():
         outcome = _outcome(card, tallies, claim, sequences)
         counts = outcome.finding is None or _SEVERITY.index(outcome.finding) <= _SEVERITY.index(fail_on)
         yield Row(
@@ -158,27 +165,34 @@ class _Sequences:
     """Finds what a failing case needs before it, once for each case."""
 
     spec: str | Subject
+    card: Card
     level: int
     seed: int
     limits: Limits
     known: dict[int, Sequence] = field(default_factory=dict)
+    finder: SequenceFinder | None = None
 
     def of(self, report: CaseReport) -> Sequence:
         if report.number not in self.known:
-            self.known[report.number] = shortest_sequence(
-                self.spec, report, level=self.level, seed=self.seed, limits=self.limits
-            )
+            self.known[report.number] = self._search(report)
         return self.known[report.number]
 
+    def close(self) -> None:
+        if self.finder is not None:
+            self.finder.close()
 
-def _forkable(spec: str | Subject, card: Card) -> str | Subject:
-    """Return the subject itself where it may live in this process: a fork of it starts in milliseconds.
+    def _search(self, report: CaseReport) -> Sequence:
+        """Run trials in forks, which start in milliseconds, of a process where the subject may live.
 
-    One on a GPU needs a fresh process, and a stranger's code has no place here.
-    """
-    if isinstance(spec, Subject) or spec not in OWN_SUBJECTS or card.device != "cpu":
-        return spec
-    return load_subject(spec)
+        Ours may live here, a stranger's in a child; one on a GPU needs a fresh process for every trial.
+        """
+        spec, level, seed, limits = self.spec, self.level, self.seed, self.limits
+        if isinstance(spec, str) and self.card.device == "cpu":
+            if spec not in OWN_SUBJECTS:
+                self.finder = self.finder or SequenceFinder(spec, level=level, seed=seed, limits=limits)
+                return self.finder.find(report)
+            spec = load_subject(spec)
+        return shortest_sequence(spec, report, level=level, seed=seed, limits=limits)
 
 
 def _outcome(card: Card, tallies: _Tallies, claim: str, sequences: _Sequences) -> Outcome:
