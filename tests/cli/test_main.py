@@ -132,9 +132,10 @@ def test_a_reader_that_has_gone_is_no_refutation(arguments: str) -> None:
     assert process.returncode == 3
 
 
-def test_ctrl_c_while_the_command_line_is_imported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", ["signal.raise_signal(2)", "exec('signal.raise_signal(2)')"])
+def test_ctrl_c_while_the_command_line_is_imported(code: str, tmp_path: Path) -> None:
     """A module that interrupts its own import, in place of the first that the command line needs."""
-    (tmp_path / "click.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    (tmp_path / "click.py").write_text(f"import signal\n{code}\n")
     source = str(Path(nvfp4_moe.__file__).parent.parent)
     process = start(f"PYTHONPATH={tmp_path}:{source} {sys.executable} -m nvfp4_moe.cli.main --help")
     assert process.communicate(timeout=60) == ("", "nvfp4-moe: interrupted\n")

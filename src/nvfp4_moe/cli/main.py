@@ -30,7 +30,11 @@ def main() -> None:
     """Console-script entry point."""
     if sys.stderr is None:  # closed by the caller: what we tell goes nowhere, and not to standard output
         sys.stderr = open("/dev/null", "w")  # noqa: SIM115 - as long as the process
-    sys.exit(run())
+    code = run()
+    # CPython remembers a KeyboardInterrupt that went through code run from text (dataclasses are made that way) and
+    # would die of SIGINT at its exit, although we caught it; running text again makes it forget.
+    exec("")
+    sys.exit(code)
 
 
 if __name__ == "__main__":
