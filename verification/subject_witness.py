@@ -49,7 +49,8 @@ def replay(document: Mapping[str, Any], *, subject: str | None = None) -> Replay
             raise CannotReplay(f"level {level} has no such case for subject {spec} any more")
         numbers = [plan.cases.index(case) for case in cases]
         reports = {
-            report.number: report for report in run_cases(spec, numbers, level=level, seed=seed, lanes=1)
+            report.number: report
+            for report in run_cases(spec, numbers, level=level, seed=seed, lanes=1, cases=plan.cases)
         }
     except SubjectUnavailable as error:
         hint = "" if subject else f"; if {name} is a file, give it with --subject FILE.py[:ATTR]"

@@ -52,7 +52,7 @@ def test_the_wrong_one_reproduces_and_the_right_one_does_not() -> None:
 def test_another_fault_of_the_case_is_told_but_is_not_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
     fault = {"check": "golden", "finding": "bytes", "text": "output wrong", "where": {}}
 
-    def answers(spec: str, numbers: list[int], **unused: int) -> list[CaseReport]:
+    def answers(spec: str, numbers: list[int], **unused: object) -> list[CaseReport]:
         return [CaseReport(numbers[0], faults=(fault,))]
 
     monkeypatch.setattr(subject_witness, "run_cases", answers)
@@ -75,7 +75,7 @@ def test_a_crash_reproduces_any_fault(tmp_path: Path) -> None:
 def test_the_calls_before_it_are_made_first(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[int]] = []
 
-    def answers(spec: str, numbers: list[int], **unused: int) -> list[CaseReport]:
+    def answers(spec: str, numbers: list[int], **unused: object) -> list[CaseReport]:
         asked.append(numbers)
         return [CaseReport(number) for number in numbers[: 2 if len(asked) == 1 else 1]]
 

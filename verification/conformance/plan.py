@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from zlib import crc32
 
 from nvfp4_moe.verification.conformance.call import Judgement
 from nvfp4_moe.verification.conformance.cases import (
@@ -110,6 +111,11 @@ class Plan:
 def _quant_in_domain(case: QuantCase, contract: Contract) -> bool:
     too_many = contract.max_experts is not None and len(case.tokens_per_expert) > contract.max_experts
     return not too_many and case.k % contract.k_multiple == 0
+
+
+def fingerprint(case: Case) -> int:
+    """Return a number that tells a case from others: parent and child must mean the same one by a case number."""
+    return crc32(repr(case).encode())
 
 
 def prefix_of(case: Case) -> str:

@@ -138,6 +138,7 @@ def conform(
         seed=seed,
         group_of=lambda number: prefix_of(plan.cases[number]),
         limits=limits,
+        cases=plan.cases,
     )
     for report in reports:
         tallies.count(report)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nvfp4_moe.verification.conformance.child import Child, start
+from nvfp4_moe.verification.conformance.plan import Case, fingerprint
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
 from nvfp4_moe.verification.result import Finding
 
@@ -115,6 +116,7 @@ def run_cases(
     lanes: int = LANES,
     side_by_side: bool | None = None,
     retry_hangs: bool = True,
+    cases: Sequence[Case] | None = None,
 ) -> Iterator[CaseReport]:
     """Run the cases with these numbers and yield a report of each; the order is that of a lane within it, else any.
 
@@ -128,15 +130,16 @@ def run_cases(
         lanes: children that share the numbers; with one, the order is that of `numbers`.
         side_by_side: run the lanes at once; by default where there is more than one processor.
         retry_hangs: run a case that gave no answer again before it counts as a hang.
+        cases: what the numbers mean here; None: whatever they mean in the child.
 
     Raises:
-        SubjectUnavailable: the subject cannot be loaded in the child.
+        SubjectUnavailable: the subject cannot be loaded in the child, or is not the one there that it is here.
         HarnessFault: the harness itself failed there.
     """
     if side_by_side is None:
         side_by_side = len(os.sched_getaffinity(0)) > 1
     dealt = [_Lane(left) for left in deal(numbers, lanes) if left]
-    runner = _Runner(spec, level, seed, group_of, limits, retry_hangs)
+    runner = _Runner(spec, level, seed, group_of, limits, retry_hangs, cases)
     for together in [dealt] if side_by_side else [[lane] for lane in dealt]:
         with closing(runner.run(together, should_stop)) as reports:
             yield from reports
@@ -151,6 +154,7 @@ class _Runner:
     group_of: Callable[[int], str]
     limits: Limits
     retry_hangs: bool
+    cases: Sequence[Case] | None
     suspects: list[_Suspect] = field(default_factory=list)
 
     def run(self, lanes: list[_Lane], should_stop: Callable[[], bool]) -> Generator[CaseReport, None, None]:
@@ -204,6 +208,7 @@ class _Runner:
                     limits=limits,
                     lanes=1,
                     retry_hangs=False,
+                    cases=self.cases,
                 )
                 again = next(report for report in reports if report.number == suspect.number)
             except SubjectUnavailable as error:
@@ -236,6 +241,7 @@ class _Runner:
                 self._close(lane, selector, patience=_PATIENCE_SECONDS)
                 return
             if "begin" in message:
+                self._check_case(message)
                 lane.current = message["begin"]
                 lane.ran.append(message["begin"])
                 self._extend(lane, self._limit_of(lane))
@@ -245,6 +251,14 @@ class _Runner:
             lane.left.remove(report.number)
             lane.current = None
             yield replace(report, before=tuple(lane.ran[:-1])) if report.faults else report
+
+    def _check_case(self, message: dict[str, Any]) -> None:
+        number = message["begin"]
+        if self.cases is not None and fingerprint(self.cases[number]) != message["case"]:
+            raise SubjectUnavailable(
+                f"case {number} is another one in its process: the subject's contract or operations, or this package,"
+                " changed while it ran"
+            )
 
     def _limit_of(self, lane: _Lane) -> float:
         """Return what the case that was just begun may take."""

@@ -24,7 +24,7 @@ from nvfp4_moe.verification.conformance.call import (
     TorchDefaults,
 )
 from nvfp4_moe.verification.conformance.memory import Arena, DeviceFault, HostArena
-from nvfp4_moe.verification.conformance.plan import Case, Plan, may_refuse, run_case
+from nvfp4_moe.verification.conformance.plan import Case, Plan, fingerprint, may_refuse, run_case
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectError, SubjectUnavailable, load_subject
 
 DEVICE_FAULT = 70
@@ -50,7 +50,7 @@ def serve(subject: Subject, *, level: int, seed: int, numbers: Iterable[int] | N
         cases = plan.cases
         arena = arena_for(subject.device)
         for number in range(len(cases)) if numbers is None else numbers:
-            _say(out, {"begin": number})
+            _say(out, {"begin": number, "case": fingerprint(cases[number])})
             _say(out, {"done": number, **answer(subject, cases[number], arena)})
         _say(out, {"end": True})
     except DeviceFault as fault:

@@ -321,6 +321,16 @@ def test_a_file_that_cannot_be_loaded_there(named: Callable[[str], str]) -> None
         run(named("raise ImportError('not here')"), [0])
 
 
+def test_a_subject_that_is_another_one_in_its_process_is_not_judged(named: Callable[[str], str]) -> None:
+    """Else the number of a case would mean another case there."""
+    spec = named(
+        "def swizzle(linear): return linear\ndef shuffle_rows(input, map): return input[map.long()]\n"
+    )
+    cases = Plan.of(Subject("mine", swizzle=lambda linear: linear), level=1, seed=0).cases
+    with pytest.raises(SubjectUnavailable, match="case 0 is another one in its process"):
+        run(spec, [0], cases=cases)
+
+
 def test_a_file_whose_import_hangs(named: Callable[[str], str]) -> None:
     spec = named("import time\ntime.sleep(60)\n")
     with pytest.raises(SubjectUnavailable, match=r"no answer for 0\.3 s"):
