@@ -90,7 +90,11 @@ class TaskChild:
             seconds: time limit of loading it.
         """
         if self._card is None:
-            self._card = Card.from_json(self._message(seconds))
+            entry = self._message(seconds)
+            try:
+                self._card = Card.from_json(entry)
+            except (KeyError, TypeError, ValueError) as error:
+                raise ChildEnded(f"its card is none: {error}") from error
         return self._card
 
     def tell(self, request: Mapping[str, Any]) -> None:
@@ -141,8 +145,14 @@ class TaskChild:
         deadline = time.monotonic() + seconds
         while (end := self._buffer.find(b"\n")) < 0:
             self._read_more(deadline, seconds)
-        found: dict[str, Any] = json.loads(bytes(self._buffer[:end]))
+        line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
+        try:
+            found = json.loads(line)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):  # the subject wrote to descriptors that are not its own
+            raise ChildEnded(f"it said what is no message: {line[:60]!r}; {self.end()}")
         if "error" in found:
             raise _ERRORS[found["kind"]](found["error"])
         return found

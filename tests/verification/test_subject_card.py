@@ -17,6 +17,14 @@ from nvfp4_moe.verification.subject_jobs import subject_job
 from nvfp4_moe.verification.witness import replay
 
 EXIT = "import os\nos._exit(0)\n"
+JUNK = """
+import os
+for descriptor in range(3, 64):
+    try:
+        os.write(descriptor, {})
+    except OSError:
+        pass
+"""
 MARK = "nvfp4_moe_test_imported_here"
 
 
@@ -31,6 +39,8 @@ def file(tmp_path: Path) -> Path:
         (EXIT, "ended while it loaded: exit code 0"),
         ("import os\nos.closerange(3, 4096)\nos._exit(1)\n", "exit code 1"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n", "SIGSEGV"),
+        (JUNK.format(r"b'junk\n'"), "said what is no message: b'junk'"),
+        (JUNK.format(r"""b'{"name": 3}\n'"""), "its card is none"),
         ("raise KeyboardInterrupt\n", "import failed: KeyboardInterrupt"),
     ],
 )
