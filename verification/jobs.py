@@ -30,7 +30,7 @@ from nvfp4_moe.verification.subject_jobs import against_job, subject_job
 from nvfp4_moe.verification.trace_check import check_trace
 from nvfp4_moe.verification.trace_model import Trace
 from nvfp4_moe.verification.trace_report import report_lines
-from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS
+from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS, check_trace_sizes
 from nvfp4_moe.verification.traces import open_trace
 
 Fuzz = Callable[..., list[tuple[str, Outcome]]]
@@ -213,6 +213,9 @@ def _golden_job(settings: Settings) -> Job:
 def _trace_job(settings: Settings, bound: Bound, number: int) -> Job:
     path = settings.traces[number]
     trace = open_trace(path, num_experts=settings.experts)
+    check_trace_sizes(
+        trace.meta.num_experts, tile=settings.tile, expert_parallel_size=settings.expert_parallel_size
+    )
     claims = ("padding.bound", *ROUTING_CLAIMS)
     job = Job(name=f"trace {path.name}", tells=[(claim, Method.TRACE) for claim in claims], work=lambda _: ())
     job.work = lambda advance: _check_trace(settings, bound, trace, job.notes, advance)

@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
-from nvfp4_moe.reference.padding import PLACEMENTS, check_size, expert_starts, padded_rows
+from nvfp4_moe.reference.padding import LARGEST_SIZE, PLACEMENTS, check_size, expert_starts, padded_rows
 from nvfp4_moe.reference.routing import route
 from nvfp4_moe.verification import predicates
 from nvfp4_moe.verification.bound_witness import Replay
 from nvfp4_moe.verification.placements import LIMITS
 from nvfp4_moe.verification.routing_check import broken_claims
+from nvfp4_moe.verification.trace_model import MAX_EXPERTS, MAX_PADDED_ROWS, MAX_TOPK
 from nvfp4_moe.verification.worst_case import last_end
 
 _N, _K = 16, 32
@@ -62,6 +63,14 @@ def replay(document: Mapping[str, Any]) -> Replay:
 
 def _replay_routing(document: Mapping[str, Any]) -> Replay:
     experts, topk, tile = (_size(document, name) for name in ("num_experts", "topk", "tile"))
+    if experts > MAX_EXPERTS:
+        raise ValueError(f"num_experts must be at most {MAX_EXPERTS:,}, got {experts}")
+    if topk > MAX_TOPK:
+        raise ValueError(f"topk must be at most {MAX_TOPK:,}, got {topk}")
+    if experts * tile > MAX_PADDED_ROWS:
+        raise ValueError(
+            f"tile must be at most {MAX_PADDED_ROWS // experts:,} for {experts:,} experts, got {tile}"
+        )
     rows = _value(document, "topk_ids")
     if not isinstance(rows, list) or not all(isinstance(row, list) and len(row) == topk for row in rows):
         raise ValueError(f"topk_ids must be a list of lists of {topk} ids")
@@ -86,6 +95,11 @@ def _replay_placement(document: Mapping[str, Any]) -> Replay:
     if not isinstance(counts, list) or not counts:
         raise ValueError("tokens_per_expert must be a list of counts")
     counts = [check_size(f"tokens_per_expert[{e}]", count, at_least=0) for e, count in enumerate(counts)]
+    if sum(counts) + len(counts) * tile > LARGEST_SIZE:
+        raise ValueError(
+            f"the regions of tokens_per_expert ({sum(counts)} rows, {len(counts)} experts, tile {tile}) must end by "
+            f"{LARGEST_SIZE}"
+        )
     starts = expert_starts(counts, placement=placement, tile=tile)
     limit = LIMITS[placement](sum(counts), len(counts), tile)
     end = last_end(counts, placement=placement, tile=tile)

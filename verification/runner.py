@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nvfp4_moe import __version__
+from nvfp4_moe.verification.bad_input import BadInput
 from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.expect import apply_expectations
 from nvfp4_moe.verification.job import Job
@@ -21,7 +22,6 @@ from nvfp4_moe.verification.jobs import jobs_for, resolve_device, subject_jobs
 from nvfp4_moe.verification.result import EXIT_OK, ClaimResult, Result, Verdict
 from nvfp4_moe.verification.rows import Row, claim_results
 from nvfp4_moe.verification.settings import Settings
-from nvfp4_moe.verification.traces import TraceError
 
 
 class Observer(Protocol):
@@ -173,7 +173,7 @@ def _run_job(job: Job, watcher: Observer) -> list[Row]:
     start = time.perf_counter()
     try:
         found = list(job.run(watcher.advance))
-    except TraceError:
+    except BadInput:
         raise  # the input's fault, not ours
     except Exception as error:
         return _unfinished(job, error)

@@ -13,13 +13,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from nvfp4_moe.reference.padding import FORMULAS, TILE, Formula, Sizing, check_size
+from nvfp4_moe.reference.padding import FORMULAS, TILE, Formula, Sizing
 from nvfp4_moe.verification.bound_witness import MOST_IDS, BoundWitness
 from nvfp4_moe.verification.expressions import Bound, formula_bound
 from nvfp4_moe.verification.result import Outcome, Verdict
 from nvfp4_moe.verification.trace_model import Step, Trace
 from nvfp4_moe.verification.trace_report import TraceReport
-from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS, Ranks, Routed, broken_claims
+from nvfp4_moe.verification.trace_routing import (
+    ROUTING_CLAIMS,
+    Ranks,
+    Routed,
+    broken_claims,
+    check_trace_sizes,
+)
 from nvfp4_moe.verification.trace_tally import Tally
 from nvfp4_moe.verification.trace_witness import trace_witness
 from nvfp4_moe.verification.traces import rebatch
@@ -58,10 +64,8 @@ def check_trace(
         TraceError: the trace is faulty further inside.
         TypeError, ValueError: a size that is not legal.
     """
-    check_size("tile", tile, at_least=1)
-    ranks = Ranks(
-        trace.meta.num_experts, check_size("expert_parallel_size", expert_parallel_size, at_least=1)
-    )
+    check_trace_sizes(trace.meta.num_experts, tile=tile, expert_parallel_size=expert_parallel_size)
+    ranks = Ranks(trace.meta.num_experts, expert_parallel_size)
     report = TraceReport(
         meta=trace.meta,
         tile=tile,

@@ -19,6 +19,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from nvfp4_moe.verification.bad_input import BadInput
+
 MAX_EXPERTS = 1 << 16
 """Most experts that a trace may name."""
 MAX_TOPK = 1 << 10
@@ -26,13 +28,17 @@ MAX_LAYER = (1 << 16) - 1
 MAX_TOKEN_INDEX = (1 << 62) - 1
 MAX_OPEN_IDS = 1 << 25
 """Most ids (tokens x topk, over all layers) in passes that have not ended: 128 MiB of int32."""
+MAX_RANKS = 1 << 10
+"""Most expert-parallel ranks that a trace is dealt out to: every pass is routed on each of them."""
+MAX_PADDED_ROWS = 1 << 30
+"""Most experts (on a rank) x tile: with the ids of a pass the offsets then fit int32."""
 UNMARKED_PASS_TOKENS = 8192
 """Tokens of a pass where a recording has no pass boundaries: a common max_num_batched_tokens."""
 
 Ids = NDArray[np.int32]
 
 
-class TraceError(ValueError):
+class TraceError(BadInput):
     """A trace that cannot be read: names the file, the place in it, what stands there and what is legal."""
 
     def __init__(self, path: Path | str, problem: str, *, place: str = "") -> None:

@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from nvfp4_moe.reference.padding import PLACEMENTS, Sizing, round_up
+from nvfp4_moe.reference.padding import PLACEMENTS, Sizing, check_size, local_experts, round_up
 from nvfp4_moe.reference.routing import Routing, route
 from nvfp4_moe.reference.topk_ids import expert_map, local_topk_ids
 from nvfp4_moe.verification.predicates import broken_routing_claims, regions_disjoint, rows_covered
-from nvfp4_moe.verification.trace_model import Ids, Step
+from nvfp4_moe.verification.trace_model import MAX_PADDED_ROWS, MAX_RANKS, Ids, Step
 from nvfp4_moe.verification.trace_report import Place
 
 ROUTING_CLAIMS = (
@@ -56,6 +56,25 @@ class Routed:
             num_experts=self.num_experts,
             num_global_experts=self.num_global_experts,
             tile=self.tile,
+        )
+
+
+def check_trace_sizes(num_experts: int, *, tile: int, expert_parallel_size: int = 1) -> None:
+    """Refuse sizes for which a pass of a trace cannot be routed on every rank.
+
+    Raises:
+        TypeError, ValueError: a size that is not legal, more ranks than experts or than `MAX_RANKS`, or experts of
+            the fullest rank x tile above `MAX_PADDED_ROWS`.
+    """
+    check_size("tile", tile, at_least=1)
+    experts = local_experts(num_experts, expert_parallel_size)
+    if expert_parallel_size > MAX_RANKS:
+        raise ValueError(
+            f"expert_parallel_size must be at most {MAX_RANKS:,} for a trace, got {expert_parallel_size}"
+        )
+    if experts * tile > MAX_PADDED_ROWS:
+        raise ValueError(
+            f"tile must be at most {MAX_PADDED_ROWS // experts:,} for a trace with {experts:,} experts on a rank, got {tile}"
         )
 
 

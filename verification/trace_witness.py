@@ -17,7 +17,7 @@ from nvfp4_moe.reference.padding import check_size
 from nvfp4_moe.verification.bound_witness import Replay
 from nvfp4_moe.verification.trace_model import MAX_EXPERTS, MAX_OPEN_IDS, MAX_TOPK
 from nvfp4_moe.verification.trace_report import Place
-from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS, broken_claims, route_ids
+from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS, broken_claims, check_trace_sizes, route_ids
 
 KIND = "trace"
 
@@ -58,6 +58,7 @@ def replay(document: Mapping[str, Any]) -> Replay:
     if num_experts > MAX_EXPERTS:
         raise ValueError(f"num_experts must be at most {MAX_EXPERTS}, got {num_experts}")
     tile = check_size("tile", document.get("tile", 0), at_least=1)
+    check_trace_sizes(num_experts, tile=tile)
     ids = _ids(document, num_experts)
     routed = route_ids(ids, num_experts, tile=tile)
     broken = broken_claims(routed).get(str(claim), [])

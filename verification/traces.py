@@ -20,6 +20,7 @@ import numpy as np
 
 from nvfp4_moe.reference.padding import check_size
 from nvfp4_moe.verification.array_file import NPY_MAGIC, ZIP_MAGIC
+from nvfp4_moe.verification.bad_input import BadInput
 from nvfp4_moe.verification.trace_model import (
     MAX_EXPERTS,
     MAX_OPEN_IDS,
@@ -98,7 +99,8 @@ def rebatch(steps: Iterable[Step], *, max_num_batched_tokens: int) -> Iterator[S
         max_num_batched_tokens: tokens of a batch, at least 1.
 
     Raises:
-        TypeError, ValueError: a size that is not legal, or batches too large to hold.
+        TypeError, ValueError: a size that is not legal.
+        BadInput: batches too large to hold.
     """
     check_size("max_num_batched_tokens", max_num_batched_tokens, at_least=1)
     streams: dict[tuple[int, bool], _Stream] = {}
@@ -122,7 +124,7 @@ def rebatch(steps: Iterable[Step], *, max_num_batched_tokens: int) -> Iterator[S
             yield (batch := cut(key, max_num_batched_tokens))
             held -= batch.topk_ids.size
         if held > MAX_OPEN_IDS:
-            raise ValueError(
+            raise BadInput(
                 f"batches of max_num_batched_tokens ({max_num_batched_tokens}) hold more than {MAX_OPEN_IDS} ids "
                 "before they are full; give a smaller one"
             )

@@ -43,6 +43,9 @@ def test_broken_regions_reproduce(monkeypatch: pytest.MonkeyPatch) -> None:
     ("change", "text"),
     [
         ({"num_experts": 0}, "num_experts must be between 1"),
+        ({"num_experts": 2_000_000_000}, "num_experts must be at most 65,536, got 2000000000"),
+        ({"topk": 10**18}, "topk must be at most 1,024, got 10"),
+        ({"tile": 10**17}, "tile must be at most 357,913,941 for 3 experts, got 10"),
         ({"topk": 3}, "lists of 3 ids"),
         ({"topk_ids": 5}, "lists of 2 ids"),
         ({"topk_ids": [[0, -2]]}, "topk_ids"),

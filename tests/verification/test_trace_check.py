@@ -19,7 +19,9 @@ from nvfp4_moe.verification import trace_routing
 from nvfp4_moe.verification.bound_witness import replay as replay_bound
 from nvfp4_moe.verification.claims import CLAIMS
 from nvfp4_moe.verification.expressions import parse_bound
+from nvfp4_moe.verification.jobs import jobs_for
 from nvfp4_moe.verification.result import Outcome, Verdict
+from nvfp4_moe.verification.settings import Settings
 from nvfp4_moe.verification.trace_check import BOUND_CLAIM, check_trace
 from nvfp4_moe.verification.trace_model import Step, Trace, TraceError, TraceMeta, is_profiling
 from nvfp4_moe.verification.trace_routing import ROUTING_CLAIMS, last_ends, tokens_with_repeats
@@ -310,6 +312,19 @@ def test_a_trace_witness_from_outside_is_not_trusted(change: dict[str, Any], mes
 
 
 # --- the shipped traces ---------------------------------------------------------------------------------------
+
+
+def test_sizes_that_int32_offsets_cannot_hold_are_refused_before_a_pass_is_read(tmp_path: Path) -> None:
+    trace = open_trace(EXAMPLES / SHIPPED[0][0])
+    most = (1 << 30) // 60
+    with pytest.raises(ValueError, match=f"tile must be at most {most:,} for a trace with 60 experts"):
+        check_trace(trace, tile=most + 1)
+    wide = tmp_path / "t.npy"
+    np.save(wide, np.zeros((1, 1, 1), np.int32))
+    with pytest.raises(ValueError, match="tile must be at most 262,144 for a trace with 4,096 experts"):
+        jobs_for(Settings(traces=[wide], experts=4096, tile=1 << 20, subjects=["reference"]))
+    assert check_trace(trace, tile=most)[1][0][1].verdict is Verdict.HELD
+
 
 SHIPPED = [
     ("qwen1.5-moe-a2.7b.layer0.npz", 0, (104, 2434), (2, 16384)),
