@@ -1,8 +1,7 @@
-"""Outputs: what may be named by `--json`, `--out` and `--report`, how it is written, and text from outside."""
+"""Outputs: what may be named by `--json`, `--out` and `--report`, how it is written."""
 
 from __future__ import annotations
 
-import io
 import os
 import stat
 import sys
@@ -13,7 +12,7 @@ import pytest
 
 from nvfp4_moe.cli import outputs
 from nvfp4_moe.cli.options import InputError
-from nvfp4_moe.cli.outputs import OutputError, check_folder, check_json_path, console, shown, write_json
+from nvfp4_moe.cli.outputs import check_folder, check_json_path, write_json
 
 
 def refused(path: Path | str, *others: Path | str | None) -> str:
@@ -195,42 +194,3 @@ def test_a_folder_without_leave_to_write(tmp_path: Path, monkeypatch: pytest.Mon
     assert "not writable: Permission denied" in refused(tmp_path / "x.json")
     with pytest.raises(InputError, match="not writable: Permission denied"):
         check_folder("--out", tmp_path)
-
-
-# --- text --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("plain é 你 [x] \\", "plain é 你 [x] \\"),
-        ("\x1b[31m\x07\r\n\t", "\\x1b[31m\\x07\\x0d\\x0a\\x09"),
-        ("\x9b\x7f", "\\x9b\\x7f"),
-        ("\u202e\u2028\ud800\U000e0001", "\\u202e\\u2028\\ud800\\U000e0001"),
-        (Path("a\nb"), "a\\x0ab"),
-    ],
-)
-def test_text_from_outside(text: object, expected: str) -> None:
-    assert shown(text) == expected
-
-
-def test_a_console_takes_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
-    console().print("é \udcff :smile:", markup=False)
-    assert raw.getvalue() == b"\\xe9 \\udcff :smile:\n"
-
-
-@pytest.mark.parametrize(
-    ("fault", "gone"), [(BrokenPipeError(32, "Broken pipe"), True), (OSError(28, "Full"), False)]
-)
-def test_a_stream_that_takes_no_more(fault: OSError, gone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(io.StringIO):
-        def flush(self) -> None:
-            raise fault
-
-    monkeypatch.setattr(sys, "stdout", Broken())
-    for write in (lambda: console().print("x"), lambda: write_json("-", "{}")):
-        with pytest.raises(OutputError) as caught:
-            write()
-        assert caught.value.reader_has_gone is gone

@@ -101,6 +101,11 @@ def test_bad_traces_are_one_line(
         (["--experts", "4", "--bound", "topk/2"], "column 5: '/' is not legal"),
         (["--experts", "4", "--bound", "1 // (topk - 2)"], "division by zero with"),
         (["--experts", "4", "--tile", "0"], "must be between 1"),
+        (["--experts", "4", "--tile", str(10**17)], "tile must be at most 268,435,456 for a trace with 4"),
+        (
+            ["--experts", "65536", "--expert-parallel-size", "1025"],
+            "expert_parallel_size must be at most 1,024",
+        ),
         (["--as-script"], "--as-script needs a counterexample"),
     ],
 )
@@ -111,3 +116,49 @@ def test_bad_options_are_one_line(
     captured = capsys.readouterr()
     assert captured.err.count("\n") == 1
     assert said in captured.err
+
+
+@pytest.mark.parametrize(
+    "options", [["--subject", "nosuch"], ["--against", "nosuch"], ["--subject", "a", "--against", "b"]]
+)
+def test_options_of_counterexamples_are_refused(
+    options: list[str], trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["replay", str(trace), "--experts", "4", *options]) == 2
+    assert "only for counterexamples" in capsys.readouterr().err
+
+
+def test_the_json_is_not_the_trace(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", str(trace), "--experts", "4", "--json", str(trace)]) == 2
+    assert "which this run needs" in capsys.readouterr().err
+    assert len(np.load(trace)) == 2
+
+
+def test_a_json_that_fails_late_hides_no_refutation(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nvfp4_moe.cli.trace.written", lambda path, text: False)
+    given = ["replay", str(trace), "--experts", "4", "--json", str(tmp_path / "x.json")]
+    assert run(given) == 3
+    assert run([*given, "--bound", "max_num_batched_tokens*topk"]) == 1
+
+
+def test_text_of_a_trace_drives_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t[red].jsonl"
+    meta = {"type": "meta", "model_id": "\x1b[2Jmodel\nHELD", "num_experts": 4, "top_k": 1}
+    route = {"type": "route", "token_idx": 0, "layer": 0, "topk_ids": [1]}
+    path.write_text(json.dumps(meta) + "\n" + json.dumps(route) + "\n")
+    assert run(["replay", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert "\\x1b[2Jmodel\\x0aHELD" in printed
+    assert "t[red].jsonl" in printed
+    assert "\x1b" not in printed
+
+
+def test_names_of_arrays_drive_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "t.npz"
+    np.savez(path, **{"\x1b[2Jname": np.array([1])})
+    assert run(["replay", str(path), "--experts", "4"]) == 2
+    error = capsys.readouterr().err
+    assert "\\x1b[2Jname" in error
+    assert "\x1b" not in error

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option
-from nvfp4_moe.cli.outputs import check_json_path, console, shown, text_console, write_json
+from nvfp4_moe.cli.outputs import check_json_path, write_json
+from nvfp4_moe.cli.streams import console, shown, text_console
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED
 
 

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from nvfp4_moe.cli.options import at_the_door, json_option, seed_option, size, tile_option
-from nvfp4_moe.cli.outputs import check_json_path, text_console, write_json
+from nvfp4_moe.cli.outputs import check_json_path, write_json
+from nvfp4_moe.cli.streams import text_console
 from nvfp4_moe.verification.bound_table import (
     CallLine,
     CallOutcome,

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option, size
-from nvfp4_moe.cli.outputs import check_json_path, text_console, write_json
+from nvfp4_moe.cli.outputs import check_json_path, write_json
+from nvfp4_moe.cli.streams import text_console
 from nvfp4_moe.verification.result import EXIT_OK
 
 

@@ -16,7 +16,7 @@ import click
 
 from nvfp4_moe import __version__
 from nvfp4_moe.cli.options import InputError
-from nvfp4_moe.cli.outputs import OutputError, discard, guarded_output, tell
+from nvfp4_moe.cli.streams import OutputError, discard, guarded_output, tell
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, EXIT_USAGE
 
 COMMANDS = {

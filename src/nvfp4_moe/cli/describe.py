@@ -9,7 +9,8 @@ import click
 from rich.console import Console
 
 from nvfp4_moe.cli.options import InputError, json_option, seed_option
-from nvfp4_moe.cli.outputs import check_json_path, text_console, write_json
+from nvfp4_moe.cli.outputs import check_json_path, write_json
+from nvfp4_moe.cli.streams import text_console
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:

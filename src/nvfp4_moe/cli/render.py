@@ -19,7 +19,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from nvfp4_moe.cli.outputs import shown
+from nvfp4_moe.cli.streams import shown
 from nvfp4_moe.verification.claims import CLAIMS, Part
 from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, ClaimResult, Result, Verdict

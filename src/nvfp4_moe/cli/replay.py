@@ -12,7 +12,8 @@ import click
 from rich.console import Console
 
 from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option, size
-from nvfp4_moe.cli.outputs import check_json_path, shown, tell, text_console, write_text, written
+from nvfp4_moe.cli.outputs import check_json_path, written
+from nvfp4_moe.cli.streams import shown, tell, text_console, write_text
 from nvfp4_moe.verification.bound_witness import CannotReplay
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED
 from nvfp4_moe.verification.witness import (

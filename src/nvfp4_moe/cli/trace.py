@@ -9,16 +9,18 @@ from rich.text import Text
 
 from nvfp4_moe import __version__
 from nvfp4_moe.cli.options import InputError, at_the_door
-from nvfp4_moe.cli.outputs import text_console, write_json
+from nvfp4_moe.cli.outputs import written
 from nvfp4_moe.cli.render import observer
-from nvfp4_moe.reference.padding import TILE, local_experts
+from nvfp4_moe.cli.streams import shown, text_console
+from nvfp4_moe.reference.padding import TILE
+from nvfp4_moe.verification.bad_input import BadInput
 from nvfp4_moe.verification.expressions import Bound, ExpressionError, parse_bound
 from nvfp4_moe.verification.job import Job
-from nvfp4_moe.verification.result import ClaimResult, Method, Result, Verdict
+from nvfp4_moe.verification.result import EXIT_UNDECIDED, ClaimResult, Method, Result, Verdict
 from nvfp4_moe.verification.rows import Row, claim_results
 from nvfp4_moe.verification.trace_check import check_trace
-from nvfp4_moe.verification.trace_model import TraceError
 from nvfp4_moe.verification.trace_report import report_lines
+from nvfp4_moe.verification.trace_routing import check_trace_sizes
 from nvfp4_moe.verification.traces import open_trace
 
 _WIDTH = max(len(verdict) for verdict in Verdict)
@@ -42,7 +44,7 @@ def report_on_trace(
     with at_the_door():
         judged = parse_bound(bound)
         trace = open_trace(file, num_experts=experts)
-        local_experts(trace.meta.num_experts, expert_parallel_size)
+        check_trace_sizes(trace.meta.num_experts, tile=tile, expert_parallel_size=expert_parallel_size)
     out = text_console(json_path)
 
     job = Job(name=f"trace {file.name}", tells=(), work=lambda advance: ())  # what the observer is told about
@@ -60,19 +62,20 @@ def report_on_trace(
             rows = [Row(claim_id=claim, method=Method.TRACE, outcome=outcome) for claim, outcome in outcomes]
             watcher.finish(job, rows)
     except (
-        TraceError,
+        BadInput,
         ExpressionError,
     ) as error:  # a trace is read while it is checked: errors can come late
         raise InputError(str(error)) from error
     claims = claim_results(rows)
     for line in report_lines(report):
-        out.print(line, markup=False, soft_wrap=True)
+        out.print(shown(line), markup=False, soft_wrap=True)
     for claim in claims:
-        out.print(Text(_line(claim, judged)), soft_wrap=True)
+        out.print(Text(shown(_line(claim, judged))), soft_wrap=True)
     result = Result(version=__version__, seed=0, device="cpu", git=None, claims=claims)
     if json_path is not None:
         document = result.to_json() | {"file": str(file), "report": report.to_json()}
-        write_json(json_path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+        if not written(json_path, json.dumps(document, indent=2, allow_nan=False) + "\n"):
+            return result.exit_code or EXIT_UNDECIDED
     return result.exit_code
 
 

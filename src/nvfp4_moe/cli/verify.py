@@ -21,16 +21,8 @@ from nvfp4_moe.cli.options import (
     size,
     tile_option,
 )
-from nvfp4_moe.cli.outputs import (
-    PLAIN_WIDTH,
-    check_file,
-    check_folder,
-    check_json_path,
-    tell,
-    text_console,
-    write_json,
-    written,
-)
+from nvfp4_moe.cli.outputs import check_file, check_folder, check_json_path, write_json, written
+from nvfp4_moe.cli.streams import PLAIN_WIDTH, tell, text_console
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, Finding, Result, Verdict
 
 REPORT_FILES = ("verify.json", "verify.txt")
