@@ -236,7 +236,11 @@ class _Runner:
             return
         *lines, lane.buffer = (lane.buffer + chunk).split(b"\n")
         for line in lines:
-            message = json.loads(line)
+            message = _parsed(line)
+            if message is None:  # the subject wrote to descriptors that are not its own
+                how = f"it said what is no message: {line[:60]!r}; {self._close(lane, selector, patience=0)}"
+                yield from self._lost(lane, selector, how)
+                return
             if "end" in message:
                 self._close(lane, selector, patience=_PATIENCE_SECONDS)
                 return
@@ -303,6 +307,14 @@ class _Runner:
             yield from (CaseReport(n, not_run=reason) for n in given_up)
         if lane.left:
             self._start(lane, selector)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _crash(ending: str) -> dict[str, Any]:

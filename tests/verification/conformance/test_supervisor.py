@@ -274,6 +274,24 @@ def test_a_file_runs_in_a_fresh_process(named: Callable[[str], str]) -> None:
     assert "the last words" in third.faults[0]["text"]
 
 
+WRITES_EVERYWHERE = """
+import contextlib, os
+
+def shuffle_rows(input, map):
+    if len(map) == 33:
+        for descriptor in range(3, 64):
+            with contextlib.suppress(OSError):
+                os.write(descriptor, b"junk\\n")
+    return input[map.long()]
+"""
+
+
+def test_a_subject_that_writes_to_our_pipe_is_a_finding(named: Callable[[str], str]) -> None:
+    first, second = run(named(WRITES_EVERYWHERE), [0, marked(shuffles(lambda: None))[0]])
+    assert not first.faults
+    assert "it said what is no message: b'junk'" in second.faults[0]["text"]
+
+
 HOSTILE = """
 import torch
 torch.set_default_dtype(torch.float64)
