@@ -9,7 +9,13 @@ from pathlib import Path
 from nvfp4_moe import __version__
 from nvfp4_moe.verification.campaign import Campaign
 from nvfp4_moe.verification.expressions import Bound
-from nvfp4_moe.verification.fuzz_campaign import SliceRunner, campaign_outcomes, plan_of, slices
+from nvfp4_moe.verification.fuzz_campaign import (
+    SliceRunner,
+    campaign_outcomes,
+    check_counterexamples,
+    plan_of,
+    slices,
+)
 from nvfp4_moe.verification.fuzz_plan import Sizes
 from nvfp4_moe.verification.job import Advance, Job
 from nvfp4_moe.verification.result import Method
@@ -24,12 +30,18 @@ def campaign_job(settings: Settings, bound: Bound, sizes: Sizes) -> Job:
 
     Raises:
         ValueError: sizes that are too large to build routings of.
-        CampaignError: the store is no campaign's, damaged, not writable, or of another seed, version or plan.
+        CampaignError: the store is no campaign's, damaged, not writable, or of another seed, version or plan, or has a
+            counterexample that is none.
     """
     if sizes.too_large:
         raise ValueError(f"budget: nothing can be fuzzed: {sizes.too_large}")
     path = settings.resume or _fresh_store(settings.folder)
     campaign = Campaign.open(path, seed=settings.seed, version=__version__, plan=plan_of([bound], sizes))
+    try:
+        check_counterexamples(campaign, path)
+    except BaseException:
+        campaign.close()
+        raise
     job = Job(name="campaign", tells=[_CLAIM], work=lambda _: (), on_cancel=campaign.close)
 
     def work(advance: Advance) -> Iterator[Row]:

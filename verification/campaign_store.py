@@ -25,7 +25,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NoReturn
 
+from nvfp4_moe.verification.bad_input import BadInput
+from nvfp4_moe.verification.claims import CLAIMS
 from nvfp4_moe.verification.result import Witness
 
 APPLICATION_ID = 0x4E764634  # "NvF4"
@@ -54,7 +57,7 @@ _TABLES = {
 }
 
 
-class CampaignError(ValueError):
+class CampaignError(BadInput):
     """A store that cannot be used: names the file, what is wrong, and what is legal."""
 
 
@@ -108,6 +111,9 @@ class Store:
                 else:
                     _create(sql, seed, version, plan)
                 _check_same(self.path, sql, seed, version, plan)
+                _check_rows(self.path, sql)
+                self.counts()  # foreign rows show now, not after hours of work
+                self.counterexamples()
                 sql.execute(
                     "UPDATE campaign SET opened = ?", (_now(),)
                 )  # shows now whether the file can be written
@@ -205,10 +211,7 @@ class Store:
             rows = self._connection.execute(
                 "SELECT claim, witness FROM counterexamples ORDER BY number"
             ).fetchall()
-        try:
-            return [(str(claim), json.loads(witness)) for claim, witness in rows]
-        except ValueError as error:
-            raise CampaignError(f"{self.path}: is damaged: a counterexample is no JSON ({error})") from error
+        return [(_claim(self.path, claim), _witness(self.path, witness)) for claim, witness in rows]
 
 
 def _add_counterexample(sql: sqlite3.Connection, key: str, claim: str, witness: Witness) -> None:
@@ -219,6 +222,28 @@ def _add_counterexample(sql: sqlite3.Connection, key: str, claim: str, witness: 
         "INSERT OR IGNORE INTO counterexamples (digest, claim, batch, witness, found) VALUES (?, ?, ?, ?, ?)",
         (digest, claim, key, text, _now()),
     )
+
+
+def _claim(path: Path, claim: Any) -> str:
+    if not isinstance(claim, str) or claim not in CLAIMS:
+        raise CampaignError(
+            f"{path}: is damaged: a counterexample is of claim {claim!r:.60}, which does not exist"
+        )
+    return claim
+
+
+def _witness(path: Path, text: Any) -> Witness:
+    try:
+        witness = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise CampaignError(f"{path}: is damaged: a counterexample is no JSON ({error})") from error
+    if not isinstance(witness, dict) or not isinstance(witness.get("kind"), str):
+        raise CampaignError(f"{path}: is damaged: a counterexample is no object with a 'kind': {text!r:.60}")
+    return witness
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 # --- opening -----------------------------------------------------------------------------------------------
@@ -263,10 +288,38 @@ def _check_kind(path: Path, sql: sqlite3.Connection) -> None:
     problem = sql.execute("PRAGMA quick_check(1)").fetchone()[0]
     if problem != "ok":
         raise CampaignError(f"{path}: is damaged: {' '.join(problem.split())}")
-    tables = {name for (name,) in sql.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    for name in _TABLES:
+    _check_schema(path, sql)
+
+
+def _check_schema(path: Path, sql: sqlite3.Connection) -> None:
+    """Refuse a table that is missing or another, and anything that is not ours: a trigger would change our rows."""
+    told = sql.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
+    tables = {name: text for kind, name, text in told if kind == "table"}
+    for name, text in _TABLES.items():
         if name not in tables:
             raise CampaignError(f"{path}: is damaged: it has no table {name}")
+        if tables[name] != text:
+            raise CampaignError(f"{path}: is damaged: its table {name} is not as a campaign makes it")
+    for kind, name, text in told:
+        own_index = kind == "index" and text is None  # of a key: SQLite makes it
+        if not own_index and (kind != "table" or name not in _TABLES):
+            raise CampaignError(f"{path}: holds the {kind} {name!r:.60}, which is none of a campaign's")
+
+
+_FOREIGN_ROWS = {
+    "batches": "typeof(key) != 'text' OR state = 'finished' AND (typeof(cases) != 'integer' OR cases < 0"
+    " OR typeof(seconds) NOT IN ('real', 'integer') OR NOT (seconds >= 0 AND seconds < 1e15))"
+    " OR state = 'in hand' AND (typeof(owner) NOT IN ('text', 'null') OR typeof(expires) NOT IN ('real', 'null'))",
+    "counts": "typeof(batch) != 'text' OR typeof(name) != 'text' OR typeof(value) != 'integer' OR value < 0",
+}
+"""Rows that no campaign writes: columns of SQLite take values of any type."""
+
+
+def _check_rows(path: Path, sql: sqlite3.Connection) -> None:
+    for table, foreign in _FOREIGN_ROWS.items():
+        if sql.execute(f"SELECT EXISTS (SELECT 1 FROM {table} WHERE {foreign})").fetchone()[0]:
+            raise CampaignError(f"{path}: is damaged: a row of table {table} is not as a campaign writes it")
+    sql.execute("SELECT SUM(cases), SUM(seconds) FROM batches").fetchone()  # an overflow raises
 
 
 def _create(sql: sqlite3.Connection, seed: int, version: str, plan: str) -> None:

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import Path
 
-from nvfp4_moe.verification.campaign import BatchResult, Campaign, Found, Report
+from nvfp4_moe.verification.campaign import BatchResult, Campaign, CampaignError, Found, Report
 from nvfp4_moe.verification.expressions import Bound
-from nvfp4_moe.verification.fuzz import BatchRunner
+from nvfp4_moe.verification.fuzz import COUNTS_CLAIMS, IDS_LEVEL_CLAIMS, BatchRunner
 from nvfp4_moe.verification.fuzz_plan import Batch, Form, Sizes, round_of_batches
 from nvfp4_moe.verification.result import Outcome, Verdict, Witness
+from nvfp4_moe.verification.witness import replay
 
 FIRST_ROUND = 110
 """Rounds before it belong to the levels of `verify`."""
@@ -115,6 +117,24 @@ def campaign_outcomes(campaign: Campaign) -> list[tuple[str, Outcome]]:
             )
         )
     return outcomes
+
+
+def check_counterexamples(campaign: Campaign, path: Path) -> None:
+    """Run every stored counterexample again, since a store comes from outside and each of them refutes a claim.
+
+    Raises:
+        CampaignError: one is no witness of a claim of the fuzz, or does not reproduce.
+    """
+    for example in campaign.counterexamples():
+        told = f"{path}: is damaged: a counterexample of {example.claim}"
+        if example.claim not in (*COUNTS_CLAIMS, *IDS_LEVEL_CLAIMS):
+            raise CampaignError(f"{told}: a campaign does not check this claim")
+        try:
+            reproduces = replay(example.witness).reproduces
+        except (ValueError, TypeError) as error:
+            raise CampaignError(f"{told}: {error}") from error
+        if not reproduces:
+            raise CampaignError(f"{told} does not reproduce with the version that the store names")
 
 
 def _add(counts: dict[str, int], name: str, value: int) -> None:

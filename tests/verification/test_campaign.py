@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from nvfp4_moe.verification import campaign_store
+from nvfp4_moe.verification.bad_input import BadInput
 from nvfp4_moe.verification.campaign import BatchResult, Campaign, CampaignError, Found, Report
 from nvfp4_moe.verification.campaign_store import Store
 
@@ -95,7 +96,7 @@ def test_the_same_counterexample_is_kept_once(path: Path) -> None:
 
 def test_a_reported_counterexample_outlives_its_batch(path: Path) -> None:
     def failing(batch: Batch, report: Report) -> BatchResult:
-        report(Found(claim="padding.bound", witness={"batch": batch.key}))
+        report(Found(claim="padding.bound", witness={"kind": "x", "batch": batch.key}))
         raise KeyboardInterrupt
 
     with opened(path) as campaign:
@@ -205,7 +206,7 @@ class Batch:
         self.key = f"b{number}"
 
 def run_batch(batch, report):
-    report(Found(claim="padding.bound", witness={"batch": batch.key}))
+    report(Found(claim="padding.bound", witness={"kind": "x", "batch": batch.key}))
     print("found", batch.key, flush=True)
     folder = Path(sys.argv[1]).parent
     (folder / f"{os.getpid()}.started").touch()
@@ -403,14 +404,63 @@ def test_an_empty_file_becomes_a_store(path: Path) -> None:
         assert campaign.summary().batches == 0
 
 
-def test_a_damaged_counterexample_is_named(path: Path) -> None:
+FOREIGN_ROWS = [
+    ("UPDATE counterexamples SET witness = '{'", "a counterexample is no JSON"),
+    ("UPDATE counterexamples SET witness = x'ff'", "a counterexample is no JSON"),
+    ("""UPDATE counterexamples SET witness = '{"kind": "x", "rows": NaN}'""", "NaN is not JSON"),
+    ("UPDATE counterexamples SET witness = '[]'", "is no object with a 'kind'"),
+    ("UPDATE counterexamples SET witness = '5'", "is no object with a 'kind'"),
+    ("""UPDATE counterexamples SET witness = '"x"'""", "is no object with a 'kind'"),
+    ("UPDATE counterexamples SET witness = '{}'", "is no object with a 'kind'"),
+    ("UPDATE counterexamples SET claim = 'zzz'", "of claim 'zzz', which does not exist"),
+    ("UPDATE counts SET value = 'many'", "a row of table counts"),
+    ("UPDATE counts SET value = -1", "a row of table counts"),
+    ("UPDATE counts SET value = 9223372036854775807", "overflow"),
+    ("UPDATE batches SET cases = 9223372036854775807", "overflow"),
+    ("UPDATE batches SET cases = 'x'", "a row of table batches"),
+    ("UPDATE batches SET cases = NULL", "a row of table batches"),
+    ("UPDATE batches SET seconds = 'x'", "a row of table batches"),
+    ("UPDATE batches SET seconds = 9e999", "a row of table batches"),
+]
+
+
+@pytest.mark.parametrize(("statement", "message"), FOREIGN_ROWS)
+def test_foreign_rows_are_refused_at_the_door(path: Path, statement: str, message: str) -> None:
     made(path)
-    sql(path, "UPDATE counterexamples SET witness = '{'")
-    with (
-        opened(path) as campaign,
-        pytest.raises(CampaignError, match="is damaged: a counterexample is no JSON"),
-    ):
-        campaign.counterexamples()
+    sql(path, statement)
+    with pytest.raises(CampaignError, match=message) as error:
+        opened(path)
+    assert isinstance(error.value, BadInput)
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def test_a_counterexample_that_another_program_changes_meanwhile_is_named(path: Path) -> None:
+    made(path)
+    with opened(path) as campaign:
+        sql(path, "UPDATE counterexamples SET witness = '5'")
+        with pytest.raises(CampaignError, match="is no object with a 'kind'"):
+            campaign.counterexamples()
+
+
+@pytest.mark.parametrize(
+    ("statement", "message"),
+    [
+        (
+            "CREATE TRIGGER t AFTER UPDATE ON batches BEGIN DELETE FROM counterexamples; END",
+            "holds the trigger 't'",
+        ),
+        ("CREATE VIEW v AS SELECT 1", "holds the view 'v'"),
+        ("CREATE INDEX i ON batches (state)", "holds the index 'i'"),
+        ("CREATE TABLE other (x)", "holds the table 'other'"),
+        ("ALTER TABLE batches ADD COLUMN x", "its table batches is not as a campaign makes it"),
+        ("ALTER TABLE counterexamples DROP COLUMN found", "its table counterexamples is not as"),
+    ],
+)
+def test_a_foreign_schema_is_refused(path: Path, statement: str, message: str) -> None:
+    made(path)
+    sql(path, statement)
+    with pytest.raises(CampaignError, match=message):
+        opened(path)
 
 
 def test_a_store_that_is_closed_is_the_callers_mistake(path: Path) -> None:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from nvfp4_moe.verification.bound_witness import replay
-from nvfp4_moe.verification.campaign import BatchResult, Campaign, Found
+from nvfp4_moe.verification.campaign import BatchResult, Campaign, CampaignError, Found
+from nvfp4_moe.verification.campaign_job import campaign_job
 from nvfp4_moe.verification.expressions import parse_bound
 from nvfp4_moe.verification.fuzz_campaign import (
     FIRST_ROUND,
     SliceRunner,
     campaign_outcomes,
+    check_counterexamples,
     plan_of,
     slices,
 )
 from nvfp4_moe.verification.fuzz_plan import Form, Sizes, batches
 from nvfp4_moe.verification.result import Verdict
+from nvfp4_moe.verification.routing_witness import routing_witness
+from nvfp4_moe.verification.settings import Settings
 
 SMALL = Sizes(experts=(2, 3), topk=2, tile=4)
 PROPOSED = parse_bound("proposed")
@@ -118,3 +124,33 @@ def test_results_do_not_depend_on_the_runner(tmp_path: Path) -> None:
     _, used = run(tmp_path / "a", "proposed", 2)
     assert used(part, found.append) == fresh
     assert found == []
+
+
+@pytest.mark.parametrize(
+    ("claim", "witness", "told"),
+    [
+        ("padding.bound", {"kind": "x"}, "the kind of a counterexample must be one of"),
+        ("padding.bound", {"kind": "bound"}, "needs 'max_num_batched_tokens'"),
+        ("quant.golden", {"kind": "routing"}, "a campaign does not check this claim"),
+        (
+            "routing.counts",
+            routing_witness(torch.tensor([[0]]), 1, tile=4, broken=["stable"]),
+            "not reproduce",
+        ),
+    ],
+)
+def test_a_foreign_counterexample_refutes_nothing(
+    claim: str, witness: dict[str, Any], told: str, tmp_path: Path
+) -> None:
+    with run(tmp_path / "a", WRONG.name, 1)[0] as campaign:
+        check_counterexamples(campaign, tmp_path / "a")
+        campaign._store.add_counterexample("batch", claim, witness)
+        with pytest.raises(CampaignError, match=told):
+            check_counterexamples(campaign, tmp_path / "a")
+
+
+def test_a_campaign_of_sizes_that_no_routing_is_built_for_is_refused(tmp_path: Path) -> None:
+    settings = Settings(budget=1.0, topk=1025, folder=tmp_path / "out")
+    with pytest.raises(ValueError, match="nothing can be fuzzed: routings are built for a topk of at most"):
+        campaign_job(settings, PROPOSED, Sizes(topk=1025))
+    assert not (tmp_path / "out").exists()
