@@ -20,15 +20,30 @@ INDEX_DTYPES = (torch.int32, torch.int64)
 INT32_MAX = torch.iinfo(torch.int32).max
 
 
+def check_dense(name: str, tensor: Tensor) -> None:
+    """Refuse a tensor whose values cannot be read in place: a sparse one, or one without storage.
+
+    Raises:
+        TypeError: another layout than strided.
+        ValueError: it lies on the meta device.
+    """
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} must be a dense (strided) tensor, got layout {tensor.layout}")
+    if tensor.device.type == "meta":
+        raise ValueError(f"{name} must hold values, got a tensor on the meta device")
+
+
 def check_index_dtype(name: str, tensor: Tensor) -> None:
     """Refuse what is not an int32 or int64 tensor.
 
     Raises:
         TypeError: the text names the argument and what was given.
+        ValueError: a tensor without values (meta device).
     """
     if not isinstance(tensor, Tensor) or tensor.dtype not in INDEX_DTYPES:
         given = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
         raise TypeError(f"{name} must be an int32 or int64 tensor, got {given}")
+    check_dense(name, tensor)
 
 
 def check_index_vector(name: str, vector: Tensor, *, length: int | None = None) -> None:
@@ -90,6 +105,7 @@ def check_input(name: str, tensor: Tensor, *, dims: int | None = None, gated: bo
     if not isinstance(tensor, Tensor) or tensor.dtype not in INPUT_DTYPES:
         given = tensor.dtype if isinstance(tensor, Tensor) else type(tensor).__name__
         raise TypeError(f"{name} must be a tensor of {' or '.join(map(str, INPUT_DTYPES))}, got {given}")
+    check_dense(name, tensor)
     if dims is None and tensor.dim() == 0:
         raise ValueError(f"{name} must have a dimension of columns, got shape {tuple(tensor.shape)}")
     if dims is not None and tensor.dim() != dims:
@@ -132,6 +148,7 @@ def check_global_scale(
         scale = torch.tensor(_finite_positive(name, scale), dtype=torch.float32, device=device)
     if scale.dtype != torch.float32:
         raise TypeError(f"{name} must be float32, got {scale.dtype}")
+    check_dense(name, scale)
     check_device(name, scale, device)
     if rows_of_experts is None and scale.numel() == 1:
         scale = scale.reshape(())

@@ -30,6 +30,7 @@ from torch import Tensor
 
 from nvfp4_moe.reference.checks import fits_int32
 from nvfp4_moe.reference.expert_layouts import packed_blockscale_offsets
+from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.padding import TILE, check_size
 from nvfp4_moe.reference.topk_ids import check_topk_ids
 
@@ -73,19 +74,21 @@ def route(
         topk_ids: int32 or int64 (M, topk), experts in [0, num_experts) or -1; M may be 0.
         num_experts: experts on this rank.
         n: intermediate size of an expert on this rank (columns of its gate, and of its up projection).
-        k: hidden size.
+        k: hidden size, a multiple of the block size (16).
         is_gated: whether the first GEMM makes gate and up (2n columns) or one projection (n columns).
         tile: rows of a scale tile.
 
     Raises:
-        TypeError: ids that are not an int32 or int64 tensor, or a size that is not an int.
-        ValueError: ids of another shape or outside [-1, num_experts) (the first is named), a size below 1, or
-            an output that int32 cannot hold.
+        TypeError: ids that are not an int32 or int64 tensor, a size that is not an int, or an is_gated that is no bool.
+        ValueError: ids of another shape or outside [-1, num_experts) (the first is named), a size below 1, a k
+            that is no multiple of 16, or an output that int32 cannot hold.
     """
     check_topk_ids(topk_ids, num_experts)
     check_size("n", n, at_least=1)
+    if not isinstance(is_gated, bool):
+        raise TypeError(f"is_gated must be True or False, got {is_gated!r}")
     first_gemm_n = fits_int32("columns of the first GEMM", 2 * n if is_gated else n)
-    hidden = fits_int32("k", check_size("k", k, at_least=1))
+    hidden = fits_int32("k", _check_hidden(k))
     check_size("tile", tile, at_least=1)
     slots = fits_int32("tokens * topk", topk_ids.numel())
     tokens_per_expert, expert_offsets = _count(topk_ids, num_experts)
@@ -101,6 +104,13 @@ def route(
         input_permutation=input_permutation,
         output_permutation=output_permutation,
     )
+
+
+def _check_hidden(k: int) -> int:
+    """Return k if whole blocks fill a row of it; the first GEMM reads rows of k that were quantized in blocks."""
+    if check_size("k", k, at_least=1) % NVFP4.block_size:
+        raise ValueError(f"k must be a multiple of {NVFP4.block_size}, got {k}")
+    return k
 
 
 def _count(topk_ids: Tensor, num_experts: int) -> tuple[Tensor, Tensor]:

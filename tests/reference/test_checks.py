@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -17,6 +19,8 @@ from nvfp4_moe.reference.checks import (
     check_row_counts,
     fits_int32,
 )
+from nvfp4_moe.reference.quantize import quantize
+from nvfp4_moe.reference.routing import route
 
 CPU = torch.device("cpu")
 
@@ -28,6 +32,25 @@ def test_index_tensors_pass(dtype: torch.dtype) -> None:
     check_index_vector("offsets", torch.zeros(3, dtype=dtype), length=3)
     check_indices("rows", torch.tensor([0, 4, 2], dtype=dtype), below=5)
     check_indices("rows", torch.zeros(0, dtype=dtype), below=0)
+
+
+@pytest.mark.parametrize(
+    ("operation", "dtype"),
+    [
+        (lambda tensor: check_index_dtype("x", tensor), torch.int32),
+        (lambda tensor: check_input("x", tensor), torch.bfloat16),
+        (lambda tensor: check_global_scale("x", tensor, device=tensor.device), torch.float32),
+        (lambda tensor: quantize(tensor, 1.0), torch.bfloat16),
+        (lambda tensor: route(tensor, 4, n=8, k=16), torch.int64),
+    ],
+)
+def test_tensors_without_values_in_place_are_refused(
+    operation: Callable[[torch.Tensor], object], dtype: torch.dtype
+) -> None:
+    with pytest.raises(ValueError, match="must hold values, got a tensor on the meta device"):
+        operation(torch.ones(1, 16, dtype=dtype, device="meta"))
+    with pytest.raises(TypeError, match=r"must be a dense \(strided\) tensor, got layout torch.sparse_coo"):
+        operation(torch.ones(1, 16, dtype=dtype).to_sparse())
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 import torch
@@ -150,6 +151,7 @@ def test_unsigned_ids_are_refused() -> None:
     [
         ({"n": 0}, "n must be between 1"),
         ({"k": -1}, "k must be between 1"),
+        ({"k": 17}, "k must be a multiple of 16, got 17"),
         ({"tile": 0}, "tile must be between 1"),
         ({"n": 2**30}, "columns of the first GEMM = 2147483648 does not fit int32"),
         ({"n": 2**31, "is_gated": False}, "columns of the first GEMM = 2147483648 does not fit int32"),
@@ -163,9 +165,15 @@ def test_sizes_that_int32_cannot_hold_are_refused(sizes: dict[str, int], message
         route(torch.tensor([[0, 1]]), 2, **{"n": 8, "k": 16, **sizes})
 
 
+@pytest.mark.parametrize("is_gated", ["x", 1, None])
+def test_is_gated_is_a_bool(is_gated: Any) -> None:
+    with pytest.raises(TypeError, match=f"is_gated must be True or False, got {is_gated!r}"):
+        route(torch.tensor([[0]]), 1, n=8, k=16, is_gated=is_gated)
+
+
 def test_the_largest_sizes_that_int32_holds_are_exact() -> None:
-    routing = route(torch.tensor([[0]]), 1, n=2**30 - 1, k=2**31 - 1, tile=2**31 - 1)
-    assert routing.problem_sizes1.tolist() == [[1, 2**31 - 2, 2**31 - 1]]
+    routing = route(torch.tensor([[0]]), 1, n=2**30 - 1, k=2**31 - 16, tile=2**31 - 1)
+    assert routing.problem_sizes1.tolist() == [[1, 2**31 - 2, 2**31 - 16]]
     assert routing.blockscale_offsets.tolist() == [0, 2**31 - 1]
 
 
