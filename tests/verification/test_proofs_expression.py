@@ -71,13 +71,44 @@ def test_a_cap_holds_under_its_guard_only() -> None:
     assert not any("(<= routed" in str(g) for g in bound_obligation(parse(T), tile=128).given)
 
 
-@pytest.mark.parametrize("text", [f"{T} // (topk - 1)", f"{T} % (0 - 3)", f"round_up({T}, num_experts + 1)"])
+@pytest.mark.parametrize("text", [f"{T} // (topk - 1)", f"{T} % (0 - 3)", f"round_up({T}, num_experts - 1)"])
 def test_a_divisor_of_unknown_sign_is_undecided(text: str) -> None:
     with pytest.raises(NotTranslatedError, match="divisor"):
         bound_obligation(parse(text), tile=128)
     outcome = prove_expression(parse(text), tile=128)
     assert outcome.verdict is Verdict.UNDECIDED
     assert "not translated" in outcome.detail
+
+
+@pytest.mark.parametrize(
+    "divisor",
+    [
+        "max(1, 1)",
+        "max(topk - 5, 1)",
+        "num_experts + 1",
+        "2*topk",
+        "min(topk, 4)",
+        "round_up(topk, 8)",
+        "(topk+7)//8",
+    ],
+)
+def test_a_divisor_that_is_known_to_be_positive_is_translated(divisor: str) -> None:
+    outcome = prove_expression(parse(f"{T} + 127*num_experts + topk//({divisor})"), tile=128)
+    assert outcome.verdict is Verdict.PROVED, outcome
+
+
+@pytest.mark.parametrize("text", ["0", "-5", "topk - 1", "min(topk, 4) - 5", "0*tile"])
+def test_a_guard_that_lets_nothing_through_is_no_proof(text: str) -> None:
+    outcome = prove_expression(parse(text), tile=128)
+    assert (outcome.verdict, outcome.detail) == (
+        Verdict.SKIPPED,
+        "its guard lets no routed row through, for any sizes",
+    )
+
+
+@pytest.mark.parametrize("text", ["max(0, topk - 1000)*topk", "topk"])
+def test_a_guard_that_lets_some_rows_through_is_refuted_where_it_does(text: str) -> None:
+    assert prove_expression(parse(text), tile=128).verdict is Verdict.REFUTED
 
 
 def test_translations_mean_what_python_computes() -> None:
@@ -112,6 +143,15 @@ def test_a_model_that_breaks_nothing_is_not_a_refutation(monkeypatch: pytest.Mon
     outcome = prove_expression(parse(RIGHT["proposed"]), tile=128)
     assert outcome.verdict is Verdict.UNDECIDED
     assert "no counterexample" in outcome.detail
+
+
+def test_a_model_beyond_the_largest_size_is_not_a_refutation(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = (("max_num_batched_tokens", str(10**18)), ("topk", "2"), ("num_experts", "1"))
+    huge = dict.fromkeys(solvers.SOLVERS, lambda text, *, timeout_s: Reply(Answer.SAT, model))
+    monkeypatch.setattr(solvers, "SOLVERS", huge)
+    outcome = prove_expression(parse(WRONG["126"]), tile=128)
+    assert outcome.verdict is Verdict.UNDECIDED
+    assert "cannot be computed" in outcome.detail
 
 
 def test_missing_provers(monkeypatch: pytest.MonkeyPatch) -> None:

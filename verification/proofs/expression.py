@@ -8,8 +8,10 @@ does not fall in M (`padding.monotone`), so it is enough that for all sizes >= 1
 Where the expression does not name max_num_batched_tokens its guard is M * topk <= rows (a cap), so T is the largest that
 the cap lets through or less.
 
-Divisions of the expression become quotients with their defining inequalities. One whose divisor is neither a size nor
-a positive number is not translated: its sign is not known, and a proof would have to speak about errors too.
+Such a cap may let nothing through; then every routing is covered because there is none, and that is no proof.
+
+Divisions of the expression become quotients with their defining inequalities. One whose divisor is not known to be
+positive (`ranges.value_range`) is not translated: a proof would have to speak about errors too.
 """
 
 from __future__ import annotations
@@ -23,7 +25,19 @@ from nvfp4_moe.verification.expression_tree import Call, Chain, Expression, Inte
 from nvfp4_moe.verification.proofs import solvers
 from nvfp4_moe.verification.proofs.judging import judge, put, skipped
 from nvfp4_moe.verification.proofs.obligation import Obligation
-from nvfp4_moe.verification.proofs.terms import INT, Term, eq, integers, is_ceil, is_floor, literal, minimum
+from nvfp4_moe.verification.proofs.ranges import value_range
+from nvfp4_moe.verification.proofs.solvers import Answer
+from nvfp4_moe.verification.proofs.terms import (
+    BOOL,
+    INT,
+    Term,
+    eq,
+    integers,
+    is_ceil,
+    is_floor,
+    literal,
+    minimum,
+)
 from nvfp4_moe.verification.result import Outcome, Verdict
 
 SIZES = {name: Term(name, INT) for name in ("max_num_batched_tokens", "topk", "num_experts", "tile")}
@@ -52,7 +66,7 @@ def prove_expression(
 
     Returns:
         PROVED; REFUTED with the sizes of a counterexample, which exact arithmetic has confirmed; UNDECIDED (also for an
-        expression that is not translated); SKIPPED without the provers.
+        expression that is not translated); SKIPPED without the provers, and where the guard lets no row through.
     """
     absent = solvers.missing()
     if absent:
@@ -64,9 +78,21 @@ def prove_expression(
     question = put(obligation, timeout_s=timeout_s)
     assert question is not None  # nothing asked it to stop
     outcome = judge([question])
+    if outcome.verdict is Verdict.PROVED and _lets_nothing_through(obligation, timeout_s=timeout_s):
+        return Outcome(
+            verdict=Verdict.SKIPPED,
+            cases=outcome.cases,
+            detail="its guard lets no routed row through, for any sizes",
+        )
     if outcome.verdict is Verdict.REFUTED and outcome.witness is not None:
         return _confirmed(outcome, expression, outcome.witness["model"], tile)
     return outcome
+
+
+def _lets_nothing_through(obligation: Obligation, *, timeout_s: float) -> bool:
+    """Return whether a prover says that what is given never holds: its goal is then proved by anything."""
+    text = replace(obligation, goal=Term("false", BOOL)).smt2()
+    return any(ask(text, timeout_s=timeout_s).answer is Answer.UNSAT for ask in solvers.SOLVERS.values())
 
 
 def _confirmed(
@@ -75,10 +101,14 @@ def _confirmed(
     sizes = {name: int(model.get(name, "1")) for name in SIZES}
     if tile is not None:
         sizes["tile"] = tile
-    routed = sizes["max_num_batched_tokens"] * sizes["topk"]
-    rows = exact_any_rows(routed, sizes["num_experts"], tile=sizes["tile"])
-    bound = expression.evaluate(sizes)
     named = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    routed = sizes["max_num_batched_tokens"] * sizes["topk"]
+    try:
+        rows = exact_any_rows(routed, sizes["num_experts"], tile=sizes["tile"])
+        bound = expression.evaluate(sizes)
+    except ValueError as error:  # provers know no largest size
+        text = f"a model that cannot be computed: {named}: {error}"
+        return Outcome(verdict=Verdict.UNDECIDED, cases=outcome.cases, detail=text)
     if rows <= bound:
         text = f"a model that is no counterexample: {named} needs {rows} rows of {bound}"
         return Outcome(verdict=Verdict.UNDECIDED, cases=outcome.cases, detail=text)
@@ -89,7 +119,7 @@ def bound_obligation(expression: Expression, *, tile: int | None) -> Obligation:
     """Return the obligation of `prove_expression`.
 
     Raises:
-        NotTranslatedError: a divisor whose sign is not known.
+        NotTranslatedError: a divisor that is not known to be positive.
     """
     routed, reach = integers("routed reach")
     experts, any_tile = SIZES["num_experts"], SIZES["tile"]
@@ -158,12 +188,9 @@ class _Translation:
         return quotient if operator == "//" else left - divisor * quotient
 
     def _positive(self, node: Node) -> Term:
-        match node:
-            case Size():
-                return self.term(node)
-            case Integer(value) if value > 0:
-                return self.term(node)
-        raise NotTranslatedError("a divisor that is neither a size nor a positive number")
+        if value_range(node)[0] < 1:
+            raise NotTranslatedError(f"a divisor that is not known to be positive: {Expression(node)}")
+        return self.term(node)
 
     def _quotient(self, definition: Definition, value: Term, divisor: Term) -> Term:
         quotient = Term(f"quotient_{len(self.definitions)}", INT)
