@@ -117,7 +117,9 @@ def test_ids_of_counts(ids: str, tokens: int, topk: int, experts: int) -> None:
 def test_refusals() -> None:
     with pytest.raises(ValueError, match="ids must be one of any, distinct, got 'all'"):
         worst_end(1, 1, 1, ids="all")
-    with pytest.raises(ValueError, match="placement must be one of packed, align_up, align_down, tile_index, got 'flat'"):
+    with pytest.raises(
+        ValueError, match="placement must be one of packed, align_up, align_down, tile_index, got 'flat'"
+    ):
         worst_end(1, 1, 1, placement="flat")
     with pytest.raises(ValueError, match="3 routed rows do not fit 1 tokens with topk 2"):
         ids_of_counts([3], 1, 2)
