@@ -133,7 +133,14 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
         result = execute(settings, jobs, observer=watcher)
     saved, failed = _save_counterexamples(result, settings.folder)
     notes = [line for job in jobs for line in job.notes]
-    table = partial(print_result, result=result, bound=settings.bound, saved=saved, notes=notes)
+    table = partial(
+        print_result,
+        result=result,
+        bound=settings.bound,
+        foreign=settings.has_foreign_subject,
+        saved=saved,
+        notes=notes,
+    )
     if (
         json_path is not None and json_path != "-"
     ):  # files first: they outlive a reader of the table that goes
