@@ -78,10 +78,26 @@ REPORT_FILES = ("verify.json", "verify.txt")
     "topk, num_experts, tile.",
 )
 @click.option("--tight", is_flag=True, help="A bound that no routing attains counts as refuted.")
-@click.option("--experts", type=size(), metavar="N", help="Experts of the model, over all ranks.")
+@click.option(
+    "--experts",
+    type=size(),
+    metavar="N",
+    help="Experts of the model, over all ranks: at most 1,048,576. "
+    "Above 8,192 on a rank the fuzz, which builds routings, is SKIPPED.",
+)
 @click.option("--expert-parallel-size", type=size(), default=1, show_default=True, metavar="N")
-@click.option("--topk", type=size(), metavar="N", help="Experts a token is routed to.")
-@click.option("--max-num-batched-tokens", type=size(), metavar="N")
+@click.option(
+    "--topk",
+    type=size(),
+    metavar="N",
+    help="Experts a token is routed to: at most 1,048,576. Above 1,024 the fuzz is SKIPPED.",
+)
+@click.option(
+    "--max-num-batched-tokens",
+    type=size(),
+    metavar="N",
+    help="Tokens that the buffer is sized for; times topk at most 10^18.",
+)
 @tile_option
 @click.option(
     "--trace",
@@ -89,7 +105,8 @@ REPORT_FILES = ("verify.json", "verify.txt")
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A recorded router trace (.jsonl, .jsonl.gz, .npy, .npz); repeatable.",
+    help="A recorded router trace (.jsonl, .jsonl.gz, .npy, .npz); repeatable. One that breaks off late ends the run "
+    "with exit code 2 and without a result.",
 )
 @click.option(
     "--resume",
