@@ -18,7 +18,7 @@ from math import lcm
 from nvfp4_moe.verification.against_tally import MOST_CRASHES, Tally
 from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.contract import Contract
-from nvfp4_moe.verification.conformance.plan import PREFIXES, Plan, prefix_of
+from nvfp4_moe.verification.conformance.plan import PREFIXES, UNTESTED, Plan, prefix_of
 from nvfp4_moe.verification.conformance.routing_check import OPERATION as ROUTING
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
 from nvfp4_moe.verification.conformance.supervisor import Limits
@@ -119,14 +119,16 @@ class Comparison:
     def claims(self) -> list[tuple[str, Method]]:
         """(claim id, method) of every row: the operations that either has."""
         either = {op for card in self.cards for op in card.operations}
-        return [(f"{prefix}.against", Method.CONFORMANCE) for op, prefix in PREFIXES.items() if op in either]
+        prefixes = PREFIXES | UNTESTED
+        return [(f"{prefix}.against", Method.CONFORMANCE) for op, prefix in prefixes.items() if op in either]
 
     def rows(
         self, *, fail_on: Finding = Finding.CONTRACT, advance: Callable[[int], None] = lambda cases: None
     ) -> Iterator[Row]:
         """Run the cases and yield a row for each operation that either subject has; once.
 
-        An operation that one of them lacks is SKIPPED and fails nothing, unless they have none in common.
+        An operation that the second has and the first lacks was dropped: it is SKIPPED and required, as is one that
+        is not tested. One that the first has besides is SKIPPED and informs, unless they have none in common.
 
         Args:
             fail_on: the mildest class of difference that fails a run.
@@ -143,7 +145,9 @@ class Comparison:
             tally.count(case, self.cards, [side.answer() for side in self._sides])
             advance(1)
         self.close()
-        shared = [f"{PREFIXES[op]}.against" for op in common_operations(*self.cards)]
+        shared = common_operations(*self.cards)
+        added = [op for op in PREFIXES if op not in self.cards[1].operations] if shared else []
+        informs = {f"{PREFIXES[op]}.against" for op in added}
         severity = list(Finding)
         for claim, tally in tallies.items():
             outcome = tally.outcome(claim, self.cards, level=self.level)
@@ -153,7 +157,7 @@ class Comparison:
                 method=Method.CONFORMANCE,
                 outcome=outcome,
                 subject=self.name,
-                required=fails and (claim in shared or not shared),
+                required=(fails or tally.mostly_refused) and claim not in informs,
             )
 
     def close(self) -> None:

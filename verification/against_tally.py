@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nvfp4_moe.verification.compare import Difference, differences
-from nvfp4_moe.verification.conformance.plan import PREFIXES, elements_of, prefix_of
+from nvfp4_moe.verification.conformance.plan import PREFIXES, UNTESTED, elements_of, prefix_of
 from nvfp4_moe.verification.result import Finding, Outcome, Verdict
 from nvfp4_moe.verification.subject_outputs import Answer, ComparedCase
 from nvfp4_moe.verification.task_messages import Card
@@ -17,7 +17,7 @@ MOST_CRASHES = 4
 
 Cards = tuple[Card, Card]
 
-_OPERATIONS = {prefix: operation for operation, prefix in PREFIXES.items()}
+_OPERATIONS = {prefix: operation for operation, prefix in (PREFIXES | UNTESTED).items()}
 
 
 def operation_of(case: ComparedCase) -> str:
@@ -32,6 +32,8 @@ class Tally:
     cases: int = 0
     compared: int = 0
     refused: int = 0
+    illegal: int = 0
+    """Cases of which only one side refused, and may not."""
     given_up: int = 0
     differing: int = 0
     first_refusal: str = ""
@@ -47,7 +49,9 @@ class Tally:
         different = [d for card, a in zip(cards, (one, other), strict=True) for d in _alone(card, a)]
         if one.refused is not None or other.refused is not None:
             self.refused += 1
-            different += self._refusals(cards, (one, other))
+            wrong = list(self._refusals(cards, (one, other)))
+            self.illegal += bool(wrong)
+            different += wrong
         elif one.turns and other.turns:
             self.compared += 1
             contracts = cards[0].contract, cards[1].contract
@@ -59,6 +63,11 @@ class Tally:
                     break
         self.differing += bool(different)
         self.found += [(case, difference) for difference in different]
+
+    @property
+    def mostly_refused(self) -> bool:
+        """Whether what was compared says little of the domain, whatever `--fail-on` makes of refusals."""
+        return self.illegal > self.compared
 
     def _refusals(self, cards: Cards, answers: tuple[Answer, Answer]) -> Iterator[Difference]:
         for card, answer, other in zip(cards, answers, reversed(answers), strict=True):
@@ -114,7 +123,11 @@ def _alone(card: Card, answer: Answer) -> Iterator[Difference]:
 def _why_nothing(claim_id: str, cards: Cards) -> str:
     operation = _OPERATIONS[claim_id.split(".")[0]]
     lacking = [card.name for card in cards if operation not in card.operations]
-    return f"{lacking[0]} has no {operation}" if lacking else "no case was accepted by both"
+    if lacking:
+        return f"{lacking[0]} has no {operation}"
+    if operation in UNTESTED:
+        return f"the toolkit does not test {operation} yet"
+    return "no case was accepted by both"
 
 
 def _witness(cards: Cards, level: int, case: ComparedCase, worst: Difference) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from nvfp4_moe.reference.padding import LARGEST_SIZE, TILE, check_size, local_experts
-from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.conformance.subject import OWN_SUBJECTS, Subject
 from nvfp4_moe.verification.expect import Expectation
 from nvfp4_moe.verification.grid import GRID
 from nvfp4_moe.verification.result import Finding
@@ -130,6 +130,12 @@ class Settings:
             local_experts(self.experts, self.expert_parallel_size)
         elif self.expert_parallel_size != 1:
             raise ValueError("expert_parallel_size needs experts (the model's experts over all ranks)")
+
+    @property
+    def has_foreign_subject(self) -> bool:
+        """Whether an implementation that is not this project's was given."""
+        given = (*self.subjects, *(() if self.against is None else (self.against,)))
+        return any(spec not in OWN_SUBJECTS for spec in given)
 
     @property
     def num_experts(self) -> int | None:

@@ -66,6 +66,15 @@ def test_a_run_that_holds_exits_0_and_says_that_no_subject_was_given(
     assert "small: 3 cases" in printed
 
 
+@pytest.mark.usefixtures("outcome")
+@pytest.mark.parametrize(("given", "foreign"), [("host", False), ("./host.py", True), ("vllm", True)])
+def test_whether_a_subject_was_given_is_no_matter_of_claims(
+    given: str, foreign: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["verify", "--subject", given]) == 0
+    assert ("No foreign subject was given" in capsys.readouterr().out) is not foreign
+
+
 def test_a_refuted_claim_exits_1_saves_its_witness_and_names_the_replay(
     outcome: list[Outcome], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -311,13 +311,36 @@ def test_another_token_in_an_experts_rows_is_found_in_any_order(cases: list[Comp
 
 
 @pytest.mark.usefixtures("cases")
-def test_an_operation_that_one_lacks_is_skipped_and_fails_nothing() -> None:
-    both = Subject("old", contract=IEEE, **{op: REFERENCE.operations[op] for op in (QUANT, ROUTE)})
-    rows = compared(quantizer(nothing), both)
-    assert rows["quant.against"].required
-    lacking = rows["routing.against"]
-    assert (lacking.outcome.verdict, lacking.required) == (Verdict.SKIPPED, False)
-    assert f"new has no {ROUTE}" in lacking.outcome.detail
+def test_a_dropped_operation_is_required_and_an_added_one_informs() -> None:
+    operations = {op: REFERENCE.operations[op] for op in (QUANT, ROUTE)}
+    both = Subject("both", contract=IEEE, **operations, cutlass_fp4_moe_mm=print)
+    for rows, required in (
+        (compared(quantizer(nothing), both), True),
+        (compared(both, quantizer(nothing)), False),
+    ):
+        assert rows["quant.against"].required
+        lacking = rows["routing.against"]
+        assert (lacking.outcome.verdict, lacking.required) == (Verdict.SKIPPED, required)
+        assert f"new has no {ROUTE}" in lacking.outcome.detail
+        untested = rows["gemm.against"]
+        assert (untested.outcome.verdict, untested.required) == (Verdict.SKIPPED, True)
+
+
+def test_what_neither_is_tested_on_does_not_vanish() -> None:
+    gemms = (Subject(name, cutlass_fp4_moe_mm=print) for name in ("new", "old"))
+    (row,) = compared(*gemms).values()
+    assert (row.claim_id, row.outcome.verdict, row.required) == ("gemm.against", Verdict.SKIPPED, True)
+    assert row.outcome.detail == "the toolkit does not test cutlass_fp4_moe_mm yet"
+
+
+@pytest.mark.usefixtures("cases")
+def test_most_of_the_domain_refused_is_required_whatever_the_class() -> None:
+    def refuse(*tensors: Any) -> None:
+        raise ValueError("not today")
+
+    row = compared(quantizer(refuse), fail_on=Finding.BYTES)["quant.against"]
+    assert (row.outcome.verdict, row.outcome.finding) == (Verdict.REFUTED, Finding.CONTRACT)
+    assert row.required
 
 
 def test_nothing_in_common_is_skipped_and_required(cases: list[ComparedCase]) -> None:

@@ -41,8 +41,14 @@ PREFIXES = {
 }
 """First part of the claim ids of each operation that is tested."""
 
+UNTESTED = {"cutlass_fp4_moe_mm": "gemm"}
+"""The same for the operations that have no cases yet; their one claim is always SKIPPED."""
+
 ASPECTS = ("bytes", "laws", "refusal")
 """Kinds of cases: those judged byte by byte, laws, calls outside the domain."""
+
+_ASPECT_OF = {"laws": ("quant", "silu_quant"), "refusal": ("quant", "silu_quant", "routing")}
+"""Prefixes of the operations that have such cases; every one has those of bytes."""
 
 _NO_POISON = ("routing", "shuffle", "swizzle")
 """Operations whose bytes are judged in every run, with nothing that documented errors could excuse."""
@@ -55,16 +61,28 @@ def checks_of(prefix: str, aspect: str) -> tuple[str, ...]:
     return ("golden", "coverage", "guard", *(() if prefix in _NO_POISON else ("poison",)))
 
 
+def claims_of(operation: str) -> list[str]:
+    """Return the claim ids of an operation, those included that a contract leaves without a case."""
+    if operation in UNTESTED:
+        return [f"{UNTESTED[operation]}.golden"]
+    prefix = PREFIXES[operation]
+    aspects = [aspect for aspect in ASPECTS if aspect == "bytes" or prefix in _ASPECT_OF[aspect]]
+    return [f"{prefix}.{check}" for aspect in aspects for check in checks_of(prefix, aspect)]
+
+
 @dataclass(frozen=True)
 class Plan:
     """The cases of one subject."""
 
     operations: tuple[str, ...]
+    """Those that are tested."""
     level: int
     seed: int
     contract: Contract
     laws: Mapping[str, tuple[str, ...]]
     """Laws that are tried on each operation."""
+    untested: tuple[str, ...] = ()
+    """Operations of the subject that have no cases."""
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -100,12 +118,12 @@ class Plan:
         card = Card.of(subject) if isinstance(subject, Subject) else subject
         tested = tuple(op for op in PREFIXES if op in card.operations)
         laws = {op: laws_of(card.device, in_place=op not in card.functional) for op in tested}
-        return cls(tested, level, seed, card.contract, laws)
+        untested = tuple(op for op in UNTESTED if op in card.operations)
+        return cls(tested, level, seed, card.contract, laws, untested)
 
     def claims(self) -> list[str]:
-        """Return the claim ids that the cases tell, operation by operation."""
-        told = dict.fromkeys((prefix_of(case), aspect_of(case)) for case in self.cases)
-        return [f"{prefix}.{check}" for prefix, aspect in told for check in checks_of(prefix, aspect)]
+        """Return every claim id of the subject's operations: one without a case is SKIPPED, it does not vanish."""
+        return [claim for operation in (*self.operations, *self.untested) for claim in claims_of(operation)]
 
 
 def _quant_in_domain(case: QuantCase, contract: Contract) -> bool:

@@ -112,9 +112,9 @@ def observer(out: Console) -> BarObserver | LineObserver:
 
 
 def print_result(
-    out: Console, result: Result, *, bound: str, saved: Sequence[Path], notes: Sequence[str]
+    out: Console, result: Result, *, bound: str, foreign: bool, saved: Sequence[Path], notes: Sequence[str]
 ) -> None:
-    """Print the table in its three parts and what the run amounts to."""
+    """Print the table in its three parts and what the run amounts to; `foreign`: a subject that is not ours was given."""
     titles = {
         Part.SUBJECTS: "Subjects under test",
         Part.FORMULA: f"Formula {bound}",
@@ -128,7 +128,7 @@ def print_result(
     out.print()
     for line in notes:
         out.print(shown(line), markup=False, soft_wrap=True)
-    if not parts[Part.SUBJECTS]:
+    if not foreign:
         out.print("No foreign subject was given: this run says nothing about anybody's kernel.", markup=False)
     for path in saved:
         out.print(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -28,6 +29,10 @@ def rows_of(subject: Subject, **options: Any) -> dict[str, Row]:
     return {row.claim_id: row for row in found}
 
 
+def refuse(*tensors: Tensor) -> None:
+    raise NotImplementedError("not on this machine")
+
+
 def shuffling(shuffle_rows: Callable[[Tensor, Tensor], Tensor], **more: Any) -> Subject:
     return Subject("shuffling", "cpu", shuffle_rows=shuffle_rows, **more)
 
@@ -36,12 +41,37 @@ def test_right_operations_hold_and_others_are_named() -> None:
     subject = shuffling(RIGHT["shuffle_rows"], swizzle=RIGHT["swizzle"], cutlass_fp4_moe_mm=print)
     rows = rows_of(subject)
     assert [(claim, row.method) for claim, row in rows.items()] == conformance_claims(subject)
+    untested = rows.pop("gemm.golden")
+    assert (untested.outcome.verdict, untested.required) == (Verdict.SKIPPED, True)
+    assert untested.outcome.detail == "the toolkit does not test cutlass_fp4_moe_mm yet"
     assert {row.outcome.verdict for row in rows.values()} == {Verdict.HELD}
     assert all(
         row.outcome.cases > 50 and row.subject == "shuffling" and row.required for row in rows.values()
     )
-    assert rows["shuffle.golden"].outcome.detail == "not tested: cutlass_fp4_moe_mm"
+    assert rows["shuffle.golden"].outcome.detail == ""
     assert "writes outside them cannot be seen" in rows["shuffle.guard"].outcome.detail
+
+
+@pytest.mark.parametrize(
+    ("subject", "claims"),
+    [
+        (Subject("gemm", cutlass_fp4_moe_mm=print), ["gemm.golden"]),
+        (
+            Subject("masked", contract=Contract(max_experts=1), scaled_fp4_masked_quant=print),
+            [f"masked_quant.{check}" for check in ("golden", "coverage", "guard", "poison")],
+        ),
+        (
+            Subject("wide", contract=Contract(k_multiple=32768), scaled_fp4_experts_quant=refuse),
+            [f"quant.{check}" for check in ("golden", "coverage", "guard", "poison", "laws")],
+        ),
+    ],
+)
+def test_what_no_case_tells_is_skipped_and_required(subject: Subject, claims: list[str]) -> None:
+    rows = rows_of(subject)
+    assert list(rows)[: len(claims)] == claims
+    for claim in claims:
+        assert (rows[claim].outcome.verdict, rows[claim].required) == (Verdict.SKIPPED, True)
+        assert rows[claim].outcome.detail
 
 
 def off_by_one(input: Tensor, map: Tensor) -> Tensor:
@@ -81,6 +111,22 @@ def test_a_claim_without_an_accepted_case_is_skipped() -> None:
     for claim in ("shuffle.coverage", "shuffle.guard"):
         assert rows[claim].outcome.verdict is Verdict.SKIPPED
         assert "no case was accepted; 66 refused" in rows[claim].outcome.detail
+
+
+def picky(input: Tensor, map: Tensor) -> Tensor:
+    if len(map) > 3:
+        raise ValueError("too many rows")
+    return RIGHT["shuffle_rows"](input, map)  # type: ignore[no-any-return]
+
+
+def test_most_of_the_domain_refused_is_no_claim_held() -> None:
+    rows = rows_of(shuffling(picky), fail_on=Finding.BYTES)
+    assert not rows["shuffle.golden"].required
+    for claim in ("shuffle.coverage", "shuffle.guard"):
+        outcome = rows[claim].outcome
+        assert (outcome.verdict, rows[claim].required) == (Verdict.SKIPPED, True)
+        assert 0 < outcome.cases < 33
+        assert "most of the domain was refused" in outcome.detail
 
 
 def crashes(input: Tensor, map: Tensor) -> Tensor:
