@@ -1,7 +1,7 @@
 """Conformance cases: shapes, routings and values, directed before random, each a function of (seed, group, index).
 
 A case is small data; tensors are made from it where it runs. `quant_cases` gives those of the two quantizers,
-`routing_cases` those of the routing metadata. Level 1 keeps below 40 M elements an operation; level 2 adds row counts one
+`routing_cases` those of the routing metadata. Every small routing meets a width of each class. Level 1 keeps below 40 M elements an operation; level 2 adds row counts one
 by one at several widths, tiles and near misses, and many experts at a model's width.
 """
 
@@ -14,12 +14,19 @@ from typing import Any
 from nvfp4_moe.verification.conformance.values import GLOBAL_SCALES, VALUES
 from nvfp4_moe.verification.counter import word
 
-SMALL_WIDTHS = (16, 32, 48, 64, 80, 96, 112, 128, 144, 192, 208, 256, 272)
-"""K over 16 mod 32, 32 mod 64, 64 mod 128 and aligned."""
+WIDTH_CLASSES = ((16, 80, 144, 208, 272), (48, 112, 240), (32, 96, 224), (64, 192), (128, 256))
+"""Small K by what is left of it: 16 and 48 mod 64, 32 mod 64, 64 mod 128, aligned."""
+
+SMALL_WIDTHS = tuple(sorted(k for widths in WIDTH_CLASSES for k in widths))
 
 MODEL_WIDTHS = (
     *(512, 768, 1024, 1408, 1536, 1856, 2048, 2688, 2880, 3072, 4096, 5120, 6144, 7168, 8192),
-    *(14336, 16384),  # models' hidden and intermediate widths; below, tensor-parallel shards of them
+    *(
+        14336,
+        16384,
+        18432,
+        28672,
+    ),  # models' hidden and intermediate widths; below, tensor-parallel shards of them
     *(176, 352, 384, 464, 704, 720, 928, 1344, 1440, 1792, 3584),
 )
 
@@ -59,6 +66,20 @@ EXPERT_COUNTS = (
     513,
     1024,
 )
+
+ROUTED_EXPERT_COUNTS = tuple(sorted((*EXPERT_COUNTS, 6, 9, 10, 11, 13, 14, 32, 48, 96, 192, 320, 511, 1025)))
+"""Those of the routing metadata, which cost little."""
+
+_HOT_ROWS = 130
+"""Of one expert among empty ones: more than a tile."""
+
+_LAUNCHES = ((65_537,), (65_530, 0, 7))
+"""Rows past the 65,535 that one dimension of a grid holds."""
+
+_LARGE_LAUNCHES = ((262_141,), (0, 262_100, 41))
+
+_ONE_ROW_FROM = 16_385
+"""Widths from here on get one row: they are there for the columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,16 +140,22 @@ def quant_cases(operation: str, *, level: int, seed: int) -> Iterator[QuantCase]
             index=index,
             seed=seed,
             tokens_per_expert=routing,
-            unrouted_rows=(0, 0, 1, 5)[pick & 3],
+            unrouted_rows=_unrouted(pick, k),
             k=k,
             dtype=("bf16", "f16")[index & 1],
             values=_values_of(index, pick >> 8, group),
             global_scales=GLOBAL_SCALES[(pick >> 16) % len(GLOBAL_SCALES)],
-            extra_scale_rows=(0, 0, 128, 256)[pick >> 24 & 3],
-            offset=(0, 0, 0, 0, 0, 16, 32, 64)[pick >> 32 & 7],
+            extra_scale_rows=(0, 0, 0, 0, 128, 128, 256, 384)[pick >> 24 & 7],
+            offset=(0, 0, 0, 0, 4, 16, 32, 64)[pick >> 32 & 7],
             offset_all=bool(pick >> 40 & 1),
             row_gap=32 if group == "strided" else 0,
         )
+
+
+def _unrouted(pick: int, k: int) -> int:
+    """More than a tile now and then, where rows are cheap."""
+    few = (0, 0, 1, 5)[pick & 3]
+    return 130 if few == 0 and k <= 272 and pick >> 2 & 3 == 0 else few
 
 
 def _values_of(index: int, pick: int, group: str) -> str:
@@ -180,16 +207,27 @@ def law_bases(operation: str, *, seed: int) -> Iterator[QuantCase]:
 
 
 def _shapes(level: int) -> Iterator[tuple[int, tuple[int, ...], str]]:
-    """Yield (k, routing, group): every small width with every small routing, model widths with few rows, many experts."""
-    for routing in SMALL_ROUTINGS:
-        for k in SMALL_WIDTHS:
-            yield k, routing, "tiles"
+    """Yield (k, routing, group): small shapes, model widths with few rows, many experts, launches past a limit."""
+    yield 80, (33, 1), "first"  # more than a warp's rows in the very first call
+    for number, routing in enumerate(SMALL_ROUTINGS):
+        for widths in WIDTH_CLASSES:
+            yield widths[number // 2 % len(widths)], routing, "tiles"
+    for routing in ((97,), (113,), (126,), (385,), (513,), (0,) * 17):
+        yield 16, routing, "tiles"
+    for k in (1056, 2048, 2880, 2896):
+        yield k, (130,), "tiles"
+    yield 272, (1, 0, 2) * 15, "experts"
     for step, k in enumerate(MODEL_WIDTHS):
-        for routing in ((1,), (2, 1), (3, 0, 4), (16 + step, 1), (64, step % 5)):
+        routings = ((1,), (2, 1), (3, 0, 4), (16 + step % 17, 1), (64, step % 5))
+        for routing in routings[: 1 if k >= _ONE_ROW_FROM else None]:
             yield k, routing, "widths"
     for experts in EXPERT_COUNTS:
         for k in (16, 80):
             yield k, tuple((expert * 7 + experts) % 3 for expert in range(experts)), "experts"
+            for routing in sparse_routings(experts):
+                yield k, routing, "sparse"
+    for routing in _LAUNCHES:
+        yield 16, routing, "launch"
     for k, rows in ((512, 64), (512, 65), (1024, 130)):
         for _ in range(4 * len(VALUES)):
             yield k, (rows, rows // 2, 1), "values"
@@ -198,6 +236,19 @@ def _shapes(level: int) -> Iterator[tuple[int, tuple[int, ...], str]]:
             yield k, routing, "strided"
     if level >= 2:
         yield from _large_shapes()
+
+
+def sparse_routings(experts: int) -> list[tuple[int, ...]]:
+    """Return routings where long runs of experts have no rows: what a scan over the experts may lose."""
+    last, hot = experts - 1, experts // 2
+    filled: tuple[dict[int, int], ...] = (
+        {last: 3},
+        {0: 2, last: 3},
+        {expert: 1 + expert % 3 for expert in range(0, experts, 17)},
+        {hot: _HOT_ROWS},
+    )
+    made = (tuple(rows.get(expert, 0) for expert in range(experts)) for rows in filled)
+    return list(dict.fromkeys(made))
 
 
 def _large_shapes() -> Iterator[tuple[int, tuple[int, ...], str]]:
@@ -212,6 +263,8 @@ def _large_shapes() -> Iterator[tuple[int, tuple[int, ...], str]]:
                 yield k, (128 * tiles + near, 1), "near_tiles"
     for experts in EXPERT_COUNTS:
         yield 2048, tuple((expert * 5 + experts) % 4 for expert in range(experts)), "experts"
+    for routing in _LARGE_LAUNCHES:
+        yield 16, routing, "launch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,34 +289,41 @@ class RoutingCase:
 
 ID_FAMILIES = (
     *("uniform", "one_expert", "cyclic", "duplicates", "last_expert"),
-    *("negative", "one_negative", "all_negative"),
+    *("negative", "one_negative", "all_negative", "whole_tiles"),
 )
 
 
+_TOKENS = (0, 1, 2, 3, 5, 17, 64, 127, 128, 129, 255, 257, 384, 512, 2048)
+_TOPK = (*range(1, 11), 12, 16, 22)
+_LAUNCHED_IDS = ((65_536, 1), (8193, 8), (65_537, 1))
+"""Tokens and ids of each: as many slots as 2^16 and more."""
+
+
 def routing_cases(*, level: int, seed: int, id_dtypes: tuple[str, ...]) -> Iterator[RoutingCase]:
-    """Yield the cases of `get_cutlass_moe_mm_data`: every expert count with every family of ids."""
-    index = 0
-    tokens_of = (
-        (0, 1, 2, 3, 5, 17, 64, 127, 128, 129)
-        if level == 1
-        else (0, 1, 2, 3, 5, 8, 16, 17, 31, 64, 127, 128, 129, 512, 2048)
-    )
-    for experts in EXPERT_COUNTS:
-        for family in ID_FAMILIES:
-            for near, tokens in enumerate(tokens_of):
-                if level == 1 and (near + experts + len(family)) % 3:
-                    continue  # a third of the grid: each expert count meets each family and each token count
-                pick = word(seed, "routing_cases", index)
-                yield RoutingCase(
-                    index=index,
-                    seed=seed,
-                    tokens=tokens,
-                    topk=(1, 2, 4, 6, 8, 10, 22)[pick % 7],
-                    num_experts=experts,
-                    ids=family,
-                    id_dtype=id_dtypes[index % len(id_dtypes)],
-                    is_gated=bool(pick >> 8 & 1),
-                    n=(16, 512, 1536, 2048)[pick >> 16 & 3],
-                    k=(16, 1024, 2880, 7168)[pick >> 24 & 3],
-                )
-                index += 1
+    """Yield the cases of `get_cutlass_moe_mm_data`: every expert count with every family of ids, token counts in turn."""
+    for index, (experts, family, tokens, topk) in enumerate(_routed(level)):
+        pick = word(seed, "routing_cases", index)
+        yield RoutingCase(
+            index=index,
+            seed=seed,
+            tokens=tokens,
+            topk=topk or _TOPK[pick % len(_TOPK)],
+            num_experts=experts,
+            ids=family,
+            id_dtype=id_dtypes[(pick >> 32) % len(id_dtypes)],
+            is_gated=bool(pick >> 8 & 1),
+            n=(16, 37, 512, 1407, 1536, 2048, 2881, 1)[pick >> 16 & 7],
+            k=(16, 1024, 2880, 7168)[pick >> 24 & 3],
+        )
+
+
+def _routed(level: int) -> Iterator[tuple[int, str, int, int | None]]:
+    """Yield (experts, family of ids, tokens, topk or None)."""
+    for row, experts in enumerate(ROUTED_EXPERT_COUNTS):
+        for column, family in enumerate(ID_FAMILIES):
+            for turn in range(2 if level == 1 else 7):
+                # Steps coprime to the token counts: each expert count and each family meets all of them in turn.
+                yield experts, family, _TOKENS[(2 * row + 4 * column + 7 * turn) % len(_TOKENS)], None
+    for experts in (8, 256):
+        for tokens, topk in _LAUNCHED_IDS:
+            yield experts, "uniform", tokens, topk

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import torch
 
+from nvfp4_moe.reference.padding import TILE
 from nvfp4_moe.reference.routing import Routing, route
 from nvfp4_moe.verification.conformance.call import TURNS, Call, Judgement, Turn, worst_first
 from nvfp4_moe.verification.conformance.cases import RoutingCase
@@ -49,10 +50,18 @@ def make_topk_ids(case: RoutingCase) -> torch.Tensor:
         "negative": lambda: torch.where(below(raw, 3, half=0) == 0, -1, uniform),
         "all_negative": lambda: torch.full((slots,), -1),
         "one_negative": lambda: torch.where(slot == case.index % max(slots, 1), -1, uniform),
+        "whole_tiles": lambda: _whole_tiles(slot, experts),
         "last_expert": lambda: torch.where(below(raw, 2, half=0) == 0, experts - 1, uniform),
     }
     ids = families[case.ids]().to(torch.int64)
     return ids.view(case.tokens, case.topk).to(torch.int32 if case.id_dtype == "int32" else torch.int64)
+
+
+def _whole_tiles(slot: torch.Tensor, experts: int) -> torch.Tensor:
+    """Give two experts, 128 and 256 where there are such, a multiple of 128 slots each, one expert the rest."""
+    whole = len(slot) // TILE * TILE
+    two = torch.tensor([TILE % experts, 2 * TILE % experts])
+    return torch.where(slot < whole, two[slot // TILE % 2], (two[1] + 1) % experts)
 
 
 def true_routing(case: RoutingCase) -> Routing:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from nvfp4_moe.verification.claims import CLAIMS
 from nvfp4_moe.verification.conformance.cases import (
     EXPERT_COUNTS,
     ID_FAMILIES,
     MODEL_WIDTHS,
+    ROUTED_EXPERT_COUNTS,
     SMALL_ROUTINGS,
     SMALL_WIDTHS,
+    WIDTH_CLASSES,
     QuantCase,
     RoutingCase,
     law_bases,
@@ -37,32 +42,110 @@ ROUTING = list(routing_cases(level=1, seed=0, id_dtypes=("int32", "int64")))
 
 
 @pytest.mark.parametrize("operation", CASES)
-def test_every_small_width_meets_every_routing(operation: str) -> None:
-    met = {(case.k, case.tokens_per_expert) for case in CASES[operation]}
-    assert met >= set(product(SMALL_WIDTHS, SMALL_ROUTINGS))
-    assert {case.k for case in CASES[operation]} >= set(MODEL_WIDTHS)
+def test_every_small_routing_meets_every_class_of_widths(operation: str) -> None:
+    met: dict[tuple[int, ...], set[int]] = {}
+    for case in CASES[operation]:
+        met.setdefault(case.tokens_per_expert, set()).add(case.k)
+    for routing in SMALL_ROUTINGS:
+        assert all(met[routing] & set(widths) for widths in WIDTH_CLASSES)
+    for k in SMALL_WIDTHS:
+        assert sum(k in widths for widths in met.values()) >= len(SMALL_ROUTINGS) // 6
+    assert {case.k for case in CASES[operation]} >= {*SMALL_WIDTHS, *MODEL_WIDTHS}
     assert {len(case.tokens_per_expert) for case in CASES[operation]} >= set(EXPERT_COUNTS)
+
+
+def test_classes_of_widths_are_what_is_left_of_them() -> None:
+    assert [{k % 64 for k in widths} for widths in WIDTH_CLASSES[:3]] == [{16}, {48}, {32}]
+    assert [{k % 128 for k in widths} for widths in WIDTH_CLASSES[3:]] == [{64}, {0}]
+
+
+@pytest.mark.parametrize("operation", CASES)
+@pytest.mark.parametrize("experts", EXPERT_COUNTS)
+def test_experts_with_rows_stand_far_from_each_other(operation: str, experts: int) -> None:
+    met = {
+        k: {tuple(c.tokens_per_expert) for c in CASES[operation] if c.k == k and c.group == "sparse"}
+        for k in (16, 80)
+    }
+    for routings in met.values():
+        filled = [
+            [expert for expert, rows in enumerate(routing) if rows]
+            for routing in routings
+            if len(routing) == experts
+        ]
+        assert [experts - 1] in filled
+        assert sorted({0, experts - 1}) in filled
+        assert list(range(0, experts, 17)) in filled
+        assert (0,) * (experts // 2) + (130,) + (0,) * ((experts - 1) // 2) in routings
+
+
+def loses_experts_behind_empty_ones(operation: Callable[..., None]) -> Callable[..., None]:
+    """A scan that looks at 16 experts at once and stops at the first sixteen without rows."""
+
+    def faulty(
+        output: Tensor, scales: Tensor, input: Tensor, g: Tensor, offsets: Tensor, *rest: Tensor
+    ) -> None:
+        operation(output, scales, input, g, offsets, *rest)
+        counts = offsets.diff().tolist()
+        for first in range(0, len(counts) - 16, 16):
+            if not any(counts[first : first + 16]):
+                output[int(offsets[first + 16]) : int(offsets[-1])] ^= 0x11
+                return
+
+    return faulty
+
+
+def caps_the_grid(operation: Callable[..., None]) -> Callable[..., None]:
+    def faulty(output: Tensor, *others: Tensor) -> None:
+        before = output[65_535:].clone()
+        operation(output, *others)
+        output[65_535:] = before
+
+    return faulty
+
+
+@pytest.mark.parametrize(
+    ("fault", "group"), [(loses_experts_behind_empty_ones, "sparse"), (caps_the_grid, "launch")]
+)
+def test_kernels_that_lose_rows_far_away_are_refuted(
+    fault: Callable[..., Any],
+    group: str,
+    planted: Callable[..., Subject],
+    checks: Callable[..., dict[str, str]],
+) -> None:
+    subject = planted(QUANT, fault)
+    assert any(checks(subject, case) for case in CASES[QUANT] if case.group == group and case.k == 16)
+
+
+def test_the_first_call_has_more_rows_than_a_warp() -> None:
+    for cases in CASES.values():
+        assert cases[0].tokens_per_expert == (33, 1)
+
+
+def chosen(case: QuantCase, name: str) -> object:
+    if name != "width_class":
+        return getattr(case, name)
+    return next((number for number, widths in enumerate(WIDTH_CLASSES) if case.k in widths), None)
 
 
 @pytest.mark.parametrize("operation", CASES)
 @pytest.mark.parametrize(
     ("one", "values_one", "two", "values_two"),
     [
-        ("k", SMALL_WIDTHS, "values", tuple(VALUES)),
+        ("width_class", (0, 1, 2, 3, 4), "values", tuple(VALUES)),
         ("k", SMALL_WIDTHS, "dtype", DTYPES),
         ("tokens_per_expert", SMALL_ROUTINGS, "dtype", DTYPES),
         ("values", tuple(VALUES), "dtype", DTYPES),
         ("values", tuple(VALUES), "global_scales", GLOBAL_SCALES),
-        ("k", SMALL_WIDTHS, "offset", (0, 16, 32, 64)),
-        ("k", SMALL_WIDTHS, "extra_scale_rows", (0, 128, 256)),
-        ("k", SMALL_WIDTHS, "unrouted_rows", (0, 1, 5)),
-        ("offset", (16, 32, 64), "offset_all", (True, False)),
+        ("width_class", (0, 1, 2, 3, 4), "offset", (0, 4, 16, 32, 64)),
+        ("width_class", (0, 1, 2, 3, 4), "extra_scale_rows", (0, 128, 256, 384)),
+        ("width_class", (0, 1, 2, 3, 4), "unrouted_rows", (0, 1, 5, 130)),
+        ("offset", (4, 16, 32, 64), "offset_all", (True, False)),
     ],
 )
 def test_pairs_of_choices_meet(
     operation: str, one: str, values_one: tuple[object, ...], two: str, values_two: tuple[object, ...]
 ) -> None:
-    met = {(getattr(case, one), getattr(case, two)) for case in CASES[operation]}
+    met = {(chosen(case, one), chosen(case, two)) for case in CASES[operation]}
     assert set(product(values_one, values_two)) <= met
 
 
@@ -94,12 +177,30 @@ def test_the_seed_moves_the_cases() -> None:
     assert list(quant_cases(QUANT, level=1, seed=1)) != CASES[QUANT]
 
 
-def test_routing_cases_cover_experts_families_and_tokens() -> None:
-    assert {(case.num_experts, case.ids) for case in ROUTING} == set(product(EXPERT_COUNTS, ID_FAMILIES))
-    assert {case.tokens for case in ROUTING} == {0, 1, 2, 3, 5, 17, 64, 127, 128, 129}
-    for name in ("topk", "id_dtype", "is_gated", "n", "k"):
+def test_routing_cases_cover_experts_families_tokens_and_types() -> None:
+    met = {(case.num_experts, case.ids) for case in ROUTING}
+    assert met == set(product(ROUTED_EXPERT_COUNTS, ID_FAMILIES))
+    assert {(case.ids, case.id_dtype) for case in ROUTING} == set(product(ID_FAMILIES, ("int32", "int64")))
+    tokens = {0, 1, 2, 3, 5, 17, 64, 127, 128, 129, 255, 257, 384, 512, 2048}
+    assert {(case.ids, case.tokens) for case in ROUTING} >= set(product(ID_FAMILIES, tokens))
+    assert {case.topk for case in ROUTING} == {*range(1, 11), 12, 16, 22}
+    assert {case.n % 2 for case in ROUTING} == {0, 1}
+    assert {(case.tokens, case.topk) for case in ROUTING} >= {(65_536, 1), (8193, 8), (65_537, 1)}
+    for name in ("is_gated", "n", "k"):
         assert len({getattr(case, name) for case in ROUTING}) > 1
     assert {case.id_dtype for case in routing_cases(level=1, seed=0, id_dtypes=("int32",))} == {"int32"}
+
+
+def test_two_experts_get_whole_tiles_in_one_batch() -> None:
+    found = set()
+    for case in ROUTING:
+        if case.ids == "whole_tiles" and case.num_experts > 2 and case.tokens * case.topk >= 256:
+            counts = torch.bincount(make_topk_ids(case).view(-1).long(), minlength=case.num_experts)
+            whole = ((counts > 0) & (counts % 128 == 0)).nonzero().view(-1).tolist()
+            found.add(len(whole))
+            if case.num_experts > 257:
+                assert {128, 256} <= set(whole)
+    assert 2 in found
 
 
 def test_id_minus_one_stands_in_many_single_positions() -> None:
