@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import torch
 
@@ -128,16 +127,20 @@ def _climb(settings: Settings, bound: Bound, notes: list[str], advance: Advance)
 
 
 def _written_bound_proof(settings: Settings, bound: Bound) -> Iterator[Row]:
-    """Prove an expression for all sizes, where none is fixed; provers that cannot tell leave it to the search."""
+    """Prove an expression for all sizes, where none is fixed.
+
+    Provers that cannot tell leave it to the search, which looks at a grid alone: the row says so and is not required.
+    Missing provers and a guard that lets nothing through have rows of their own (the theorems', the search's).
+    """
     fixed = (settings.experts, settings.topk, settings.max_num_batched_tokens)
     if bound.expression is None or any(size is not None for size in fixed):
         return
     from nvfp4_moe.verification.proofs.expression import prove_expression
 
     outcome = prove_expression(bound.expression, tile=settings.tile)
-    if outcome.verdict in (Verdict.PROVED, Verdict.REFUTED):
-        told = replace(outcome, detail=f"the written bound, for all sizes: {outcome.detail}")
-        yield Row(claim_id="padding.bound", method=Method.PROOF, outcome=told)
+    if outcome.verdict is not Verdict.SKIPPED:
+        told = outcome.verdict is not Verdict.UNDECIDED
+        yield Row(claim_id="padding.bound.written", method=Method.PROOF, outcome=outcome, required=told)
 
 
 def _exhaustive_job(bound: Bound) -> Job:

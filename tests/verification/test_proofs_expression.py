@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nvfp4_moe.reference.padding import FORMULAS, Sizing, exact_any_rows
+from nvfp4_moe.verification.bound_witness import replay
 from nvfp4_moe.verification.expressions import parse
 from nvfp4_moe.verification.proofs import __main__ as entry
 from nvfp4_moe.verification.proofs import expression as module
@@ -58,10 +59,17 @@ def test_a_wrong_bound_is_refuted_by_sizes_that_break_it(name: str) -> None:
     outcome = prove_expression(expression, tile=128)
     assert outcome.verdict is Verdict.REFUTED, outcome
     assert outcome.witness is not None
-    model = {size: int(value) for size, value in outcome.witness["model"].items() if size in module.SIZES}
-    tokens, topk, experts = (model.get(s, 1) for s in ("max_num_batched_tokens", "topk", "num_experts"))
+    assert replay(outcome.witness).reproduces
+    tokens, topk, experts = (outcome.witness[s] for s in ("max_num_batched_tokens", "topk", "num_experts"))
     sizing = Sizing(tokens=tokens, topk=topk, num_experts=experts, num_global_experts=experts)
     assert exact_any_rows(tokens * topk, experts) > expression.rows(sizing)
+
+
+def test_a_routing_of_too_many_experts_to_list_is_named_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_EXPERTS", 0)
+    outcome = prove_expression(parse(WRONG["126"]), tile=128)
+    assert (outcome.verdict, outcome.witness) == (Verdict.REFUTED, None)
+    assert "num_experts=" in outcome.detail
 
 
 def test_a_cap_holds_under_its_guard_only() -> None:

@@ -60,7 +60,7 @@ def _written_bound(args: argparse.Namespace) -> list[ProvedClaim]:
 
     start = time.perf_counter()
     outcome = prove_expression(parse(args.bound), tile=args.tile, timeout_s=args.timeout)
-    return [ProvedClaim("padding.bound", outcome, time.perf_counter() - start)]
+    return [ProvedClaim("padding.bound.written", outcome, time.perf_counter() - start)]
 
 
 def _report(claims: Sequence[ProvedClaim], target: str | None, *, seconds: float) -> None:

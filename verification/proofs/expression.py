@@ -20,8 +20,10 @@ import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from nvfp4_moe.reference.padding import exact_any_rows
+from nvfp4_moe.reference.padding import Sizing, exact_any_rows
+from nvfp4_moe.verification.bound_witness import BoundWitness
 from nvfp4_moe.verification.expression_tree import Call, Chain, Expression, Integer, Negation, Node, Size
+from nvfp4_moe.verification.expressions import expression_bound
 from nvfp4_moe.verification.proofs import solvers
 from nvfp4_moe.verification.proofs.judging import judge, put, skipped
 from nvfp4_moe.verification.proofs.obligation import Obligation
@@ -38,7 +40,8 @@ from nvfp4_moe.verification.proofs.terms import (
     literal,
     minimum,
 )
-from nvfp4_moe.verification.result import Outcome, Verdict
+from nvfp4_moe.verification.result import Outcome, Verdict, Witness
+from nvfp4_moe.verification.worst_case import MOST_EXPERTS, worst_tokens_per_expert
 
 SIZES = {name: Term(name, INT) for name in ("max_num_batched_tokens", "topk", "num_experts", "tile")}
 
@@ -54,20 +57,19 @@ class NotTranslatedError(ValueError):
     """An expression that provers are not asked about; the text says which part."""
 
 
-def prove_expression(
-    expression: Expression, *, tile: int | None, timeout_s: float = EXPRESSION_TIMEOUT_S
-) -> Outcome:
+def prove_expression(expression: Expression, *, tile: int | None, timeout_s: float | None = None) -> Outcome:
     """Return whether `expression` covers every routing of the packed placement, any ids, for all sizes.
 
     Args:
         expression: the bound, in rows.
         tile: rows of a scale tile; None: any tile.
-        timeout_s: seconds for each prover.
+        timeout_s: seconds for each prover; None: `EXPRESSION_TIMEOUT_S`.
 
     Returns:
-        PROVED; REFUTED with the sizes of a counterexample, which exact arithmetic has confirmed; UNDECIDED (also for an
+        PROVED; REFUTED with a routing of a prover's sizes, which exact arithmetic has confirmed; UNDECIDED (also for an
         expression that is not translated); SKIPPED without the provers, and where the guard lets no row through.
     """
+    timeout_s = EXPRESSION_TIMEOUT_S if timeout_s is None else timeout_s
     absent = solvers.missing()
     if absent:
         return skipped(absent)
@@ -112,7 +114,26 @@ def _confirmed(
     if rows <= bound:
         text = f"a model that is no counterexample: {named} needs {rows} rows of {bound}"
         return Outcome(verdict=Verdict.UNDECIDED, cases=outcome.cases, detail=text)
-    return replace(outcome, detail=f"{named} needs {rows} rows, the bound gives {bound}")
+    detail = f"{named} needs {rows} rows, the bound gives {bound}"
+    return replace(outcome, detail=detail, witness=_witness(expression, sizes, bound))
+
+
+def _witness(expression: Expression, sizes: Mapping[str, int], bound_rows: int) -> Witness | None:
+    """Return the worst routing for `sizes`, which replays without a prover; None for more experts than are listed."""
+    tokens, topk, experts, tile = (sizes[name] for name in SIZES)
+    if experts > MOST_EXPERTS:
+        return None
+    bound = expression_bound(str(expression))
+    return BoundWitness(
+        bound=bound,
+        relation="overrun",
+        ids=bound.ids,
+        placement=bound.placement,
+        sizing=Sizing(tokens=tokens, topk=topk, num_experts=experts, num_global_experts=experts, tile=tile),
+        tokens=tokens,
+        tokens_per_expert=worst_tokens_per_expert(tokens, topk, experts, tile=tile),
+        bound_rows=bound_rows,
+    ).to_json()
 
 
 def bound_obligation(expression: Expression, *, tile: int | None) -> Obligation:
@@ -136,7 +157,7 @@ def bound_obligation(expression: Expression, *, tile: int | None) -> Obligation:
     if "max_num_batched_tokens" not in expression.names:
         given.append(routed <= rows)
     return Obligation(
-        claim_id="padding.bound",
+        claim_id="padding.bound.written",
         name="expression",
         statement=f"For all sizes the exact worst case is at most {expression}.",
         given=tuple(given),
