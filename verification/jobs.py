@@ -26,6 +26,7 @@ from nvfp4_moe.verification.routing_check import ROUTING_CLAIMS as INVARIANT_CLA
 from nvfp4_moe.verification.rows import Row
 from nvfp4_moe.verification.settings import Settings
 from nvfp4_moe.verification.subject_jobs import against_job, subject_job
+from nvfp4_moe.verification.subject_names import tell_apart
 from nvfp4_moe.verification.trace_check import check_trace
 from nvfp4_moe.verification.trace_model import Trace
 from nvfp4_moe.verification.trace_report import report_lines
@@ -247,19 +248,22 @@ def _check_trace(
 def subject_jobs(settings: Settings) -> list[Job]:
     """Return the jobs of the given subjects, or of our own kernels where none is given."""
     level, against = min(settings.level, 2), settings.against
-    if against is not None:
-        return [
-            against_job(spec, against, level=level, seed=settings.seed, fail_on=settings.fail_on)
-            for spec in settings.subjects
-        ]
     specs = settings.subjects or ["cuda" if resolve_device(settings.device) == "cuda" else "host"]
-    return [
-        subject_job(
-            spec,
-            level=level,
-            seed=settings.seed,
-            fail_on=settings.fail_on,
-            required=bool(settings.subjects),
-        )
-        for spec in specs
-    ]
+    if against is not None:
+        made = [
+            against_job(spec, against, level=level, seed=settings.seed, fail_on=settings.fail_on)
+            for spec in specs
+        ]
+    else:
+        made = [
+            subject_job(
+                spec,
+                level=level,
+                seed=settings.seed,
+                fail_on=settings.fail_on,
+                required=bool(settings.subjects),
+            )
+            for spec in specs
+        ]
+    tell_apart(made, specs)
+    return made

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from nvfp4_moe.verification.claims import CLAIMS
-from nvfp4_moe.verification.result import ClaimResult, Finding, Method, Outcome, Verdict, Witness
+from nvfp4_moe.verification.result import PASSES, ClaimResult, Finding, Method, Outcome, Verdict, Witness
 
 _WORST_FIRST = (
     Verdict.REFUTED,
@@ -80,13 +80,20 @@ def _merge(first: ClaimResult, second: ClaimResult) -> ClaimResult:
     details = [detail for detail in (worst.detail, other.detail) if detail]
     return replace(
         worst,
-        required=first.required or second.required,
+        required=_required(worst, other),
         cases=first.cases + second.cases,
         seconds=first.seconds + second.seconds,
         detail="; ".join(dict.fromkeys(details)),
         witness=_witness(worst, other),
         finding=_worst_finding(worst.finding, other.finding),
     )
+
+
+def _required(worst: ClaimResult, other: ClaimResult) -> bool:
+    """A fault that only informs is not made to fail the run by a row that passes."""
+    if worst.verdict in PASSES or other.verdict not in PASSES:
+        return worst.required or other.required
+    return worst.required
 
 
 def _witness(worst: ClaimResult, other: ClaimResult) -> Witness | None:

@@ -102,7 +102,7 @@ class Settings:
         _keep(self, "folder", _path("folder", self.folder))
         _keep(self, "resume", None if self.resume is None else _path("resume", self.resume))
         if self.against is not None:
-            _subject("against", self.against)
+            _keep(self, "against", _subject("against", self.against))
             if not self.subjects:
                 raise ValueError("against needs a subject to compare with it")
 
@@ -154,7 +154,9 @@ def _each(name: str, values: Any, check: Callable[[str, Any], Any], what: str) -
 
 
 def _subject(name: str, value: Any) -> str | Subject:
-    if isinstance(value, Subject) or (isinstance(value, str) and value):
+    if isinstance(value, Subject):
+        return value.of_others("given")
+    if isinstance(value, str) and value:
         return value
     raise TypeError(f"{name} must be a Subject or a name, got {value!r}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nvfp4_moe.verification.claims import CLAIMS
@@ -95,6 +97,20 @@ def test_required_comes_from_the_claim_unless_the_row_says_otherwise() -> None:
     plain = Row(claim_id="padding.attained", method=Method.FUZZ, outcome=held)
     tight = Row(claim_id="padding.attained", method=Method.SEARCH, outcome=held, required=True)
     assert [c.required for c in claim_results([plain, tight])] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("informs", "other", "required"),
+    [(Verdict.REFUTED, Verdict.HELD, False), (Verdict.REFUTED, Verdict.UNDECIDED, True)],
+)
+def test_what_informs_is_not_made_to_fail_by_a_row_that_passes(
+    informs: Verdict, other: Verdict, required: bool
+) -> None:
+    mild = replace(row("quant.golden", informs), required=False)
+    rows = [mild, replace(row("quant.golden", other), required=True)]
+    for order in (rows, rows[::-1]):
+        (result,) = claim_results(order)
+        assert (result.verdict, result.required) == (Verdict.REFUTED, required)
 
 
 def test_claim_ids_are_dotted_and_unique() -> None:

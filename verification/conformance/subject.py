@@ -45,6 +45,7 @@ ENTRY_POINTS = "nvfp4_moe.subjects"
 """Entry-point group under which packages register subjects."""
 
 OWN_SUBJECTS = ("reference", "host", "cuda")
+"""This project's own; nobody else's subject has one of these names, see `Subject.of_others`."""
 
 
 class SubjectError(ValueError):
@@ -104,6 +105,12 @@ class Subject:
         object.__setattr__(self, "device", device)
         object.__setattr__(self, "contract", contract if contract is not None else Contract())
         object.__setattr__(self, "operations", dict(callables))
+
+    def of_others(self, origin: str) -> Subject:
+        """Return the subject under a name that is none of `OWN_SUBJECTS`: with where it is from, if it has such a name."""
+        if self.name.strip().casefold() not in OWN_SUBJECTS:
+            return self
+        return Subject(f"{self.name} ({origin})", self.device, self.contract, **self.operations)
 
     @classmethod
     def of(cls, thing: object, *, name: str) -> Subject:
@@ -211,7 +218,8 @@ def _from_file(path: Path, attribute: str) -> Subject:
     if thing is missing and attribute:
         raise SubjectError(f"--subject {path}: the file has no attribute {attribute!r}")
     try:
-        return Subject.of(module if thing is missing else thing, name=path.stem)
+        found = Subject.of(module if thing is missing else thing, name=path.stem)
+        return found.of_others(path.name)
     except (TypeError, ValueError) as error:
         raise SubjectError(f"--subject {path}: {error}") from error
 
@@ -240,6 +248,6 @@ def _import_file(path: Path) -> ModuleType:
 def _from_entry_point(name: str) -> Subject:
     points = importlib.metadata.entry_points(group=ENTRY_POINTS)
     try:
-        return Subject.of(points[name].load(), name=name)
+        return Subject.of(points[name].load(), name=name).of_others(f"entry point {name}")
     except BaseException as error:
         raise SubjectUnavailable(f"subject {name!r}: {told(error)}") from error

@@ -19,6 +19,7 @@ from nvfp4_moe.verification.conformance.subject import (
     load_subject,
     told,
 )
+from nvfp4_moe.verification.settings import Settings
 
 
 def quant(*tensors: Tensor) -> None: ...
@@ -81,6 +82,19 @@ def test_attributes_of_a_file(tmp_path: Path) -> None:
     for attribute, said in (("Missing", "no attribute 'Missing'"), ("NOTHING", "none of the operations")):
         with pytest.raises(SubjectError, match=said):
             load_subject(f"{path}:{attribute}")
+
+
+def test_nobody_elses_subject_has_the_name_of_one_of_ours(tmp_path: Path) -> None:
+    path = tmp_path / "cuda.py"
+    path.write_text("def swizzle(linear): return linear\n")
+    assert load_subject(str(path)).name == "cuda (cuda.py)"
+    path = tmp_path / "mine.py"
+    path.write_text(FILE.replace("named", "Host"))
+    assert load_subject(str(path)).name == "Host (mine.py)"
+    assert load_subject("reference").name == "reference"
+    (given,) = Settings(subjects=[Subject("host", swizzle=quant)]).subjects
+    assert isinstance(given, Subject)
+    assert (given.name, given.operations) == ("host (given)", {"swizzle": quant})
 
 
 def test_a_module_without_a_subject_is_one_itself(tmp_path: Path) -> None:
