@@ -15,8 +15,11 @@ class Grid:
     """Configurations to try: every combination of the three tuples."""
 
     max_num_batched_tokens: tuple[int, ...] = (*range(1, 18), *_around_powers(5, 20), 49_408, 98_304, 163_840)
-    topk: tuple[int, ...] = (*range(1, 11), 12, 16, 22)
-    experts: tuple[int, ...] = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 60, 64, 128, 160, 256, 257, 384, 512, 1024)
+    topk: tuple[int, ...] = (*range(1, 17), 22)
+    experts: tuple[int, ...] = (
+        *range(1, 18),
+        *(48, 60, 64, 72, 96, 128, 160, 192, 256, 257, 320, 384, 512, 1024, 2048),
+    )
     """Experts of the model, over all ranks."""
     most_tokens: int | None = None
     """Most tokens of a call, also where the bound's guard would let more through; None: the guard alone."""

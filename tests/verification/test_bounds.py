@@ -35,16 +35,19 @@ def found(outcome: Outcome) -> dict[str, Any]:
         ("max_num_batched_tokens*topk", 1, 1, 1, 1, 128, 1),
         ("max_num_batched_tokens*topk + 127*(num_experts-1)", 1, 1, 1, 1, 128, 1),
         (f"{PROPOSED} - 1", 1, 1, 1, 1, 128, 127),
-        # caps without a padding term fall where 1,024 experts each open a tile
+        # caps without a padding term fall where 1,024 or 2,048 experts each open a tile
         ("65536*topk", 513, 1, 1024, 513, 65_664, 65_536),
         ("sglang", 513, 1, 1024, 513, 65_664, 65_536),
-        ("163840*topk", 33_920, 1, 1024, 33_920, 163_968, 163_840),
-        ("vllm_env", 33_920, 1, 1024, 33_920, 163_968, 163_840),
-        ("1000000000000000", 999_999_999_870_080, 1, 1024, 999_999_999_870_080, 10**15 + 128, 10**15),
+        ("163840*topk", 1281, 1, 2048, 1281, 163_968, 163_840),
+        ("vllm_env", 1281, 1, 2048, 1281, 163_968, 163_840),
+        ("1000000000000000", 999_999_999_740_032, 1, 2048, 999_999_999_740_032, 10**15 + 128, 10**15),
         # right up to a size, then wrong
         ("min(max_num_batched_tokens, 8192)*topk + 127*num_experts", 8193, 1, 1, 8193, 8320, 8319),
         # the rows of the largest grid batch, wrong for one model only
         (f"{PROPOSED} - (num_experts // 1024)", 1024, 1, 1024, 1024, 131_072, 131_071),
+        (f"{PROPOSED} - 1000*max(0, 1 - (topk-11)*(topk-11))//max(1, 1)", 0, 11, 1, 1, 0, -862),
+        (f"{PROPOSED} - max(0, 1 - max(num_experts-192, 192-num_experts))", 64, 3, 192, 64, 24_576, 24_575),
+        ("max_num_batched_tokens*topk + 127*min(num_experts, 1024)", 1025, 1, 2048, 1025, 131_200, 131_073),
         # a negative number of rows is refuted by a call of no tokens
         ("max_num_batched_tokens - 2", 0, 1, 1, 1, 0, -1),
     ],
@@ -211,8 +214,9 @@ def test_a_guard_that_refuses_every_row_is_no_pass() -> None:
 
 
 def test_grid_is_the_stated_one() -> None:
-    assert GRID.experts == (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 60, 64, 128, 160, 256, 257, 384, 512, 1024)
-    assert {1, 2, 4, 6, 8, 10, 22} <= set(GRID.topk)
+    large = (48, 60, 64, 72, 96, 128, 160, 192, 256, 257, 320, 384, 512, 1024, 2048)
+    assert GRID.experts == (*range(1, 18), *large)
+    assert GRID.topk == (*range(1, 17), 22)
     assert {1, 127, 128, 129, 2048, 8192, 16384, 32768, 65536, 131072, 163840} <= set(
         GRID.max_num_batched_tokens
     )
@@ -225,8 +229,8 @@ def test_grid_is_the_stated_one() -> None:
         ({"ids": "all"}, "ids must be one of any, distinct, got 'all'"),
         ({"tile": 0}, "tile must be between 1 and 10.18, got 0"),
         (
-            {"expert_parallel_size": 2000},
-            "expert_parallel_size .2000. must be at most the number of experts .1024.",
+            {"expert_parallel_size": 3000},
+            "expert_parallel_size .3000. must be at most the number of experts .2048.",
         ),
         (
             {"grid": GRID.with_sizes(topk=9, experts=8), "ids": "distinct"},
@@ -296,7 +300,7 @@ def test_slack_witness_is_the_smallest_loose_configuration() -> None:
 def test_progress_adds_up(check: Any) -> None:
     steps: list[int] = []
     outcome = check(parse_bound("proposed"), progress=steps.append)
-    assert sum(steps) == outcome.cases == 19 * 13 * len(GRID.max_num_batched_tokens)
+    assert sum(steps) == outcome.cases == 32 * 17 * len(GRID.max_num_batched_tokens)
     assert len(steps) > 10
 
 
@@ -312,4 +316,4 @@ def test_stopping_is_undecided(check: Any) -> None:
 def test_small_witness_has_ids_that_agree_with_its_counts() -> None:
     witness = found(find_counterexample(parse_bound("65536*topk")))
     assert witness["topk_ids"] == ids_of_counts(witness["tokens_per_expert"], 513, 1)
-    assert "topk_ids" not in found(find_counterexample(parse_bound("163840*topk")))
+    assert "topk_ids" not in found(find_counterexample(parse_bound("1638400*topk")))

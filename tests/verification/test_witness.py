@@ -348,7 +348,7 @@ def run_script(text: str, folder: Path) -> None:
     [
         (WRONG, {}, "1 routed rows on 1 experts: needs 128 rows, the bound gives 127"),
         ("65536*topk", {}, "513 routed rows on 1024 experts: needs 65664 rows, the bound gives 65536"),
-        ("vllm_env", {}, "33920 routed rows on 1024 experts: needs 163968 rows, the bound gives 163840"),
+        ("vllm_env", {}, "1281 routed rows on 2048 experts: needs 163968 rows, the bound gives 163840"),
         (
             "round_up(min(topk, 3), tile)",
             {},
