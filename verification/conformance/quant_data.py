@@ -13,11 +13,12 @@ import torch
 
 from nvfp4_moe.reference.arithmetic import Operations
 from nvfp4_moe.reference.experts import quantize_experts, silu_and_mul_quantize_experts
+from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.verification.conformance.admissible import admissible, exact_interval, silu_interval
 from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.forms import Form, Masked, Ragged
-from nvfp4_moe.verification.conformance.values import make_global_scales, make_values
+from nvfp4_moe.verification.conformance.values import edge_amax, make_global_scales, make_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +61,8 @@ def make_inputs(case: QuantCase) -> QuantInputs:
     )
     if case.fused and case.values in _SPREAD:
         values[:, : case.k] = _spread_gate(values[:, : case.k])
+    if case.global_scales == "edge":
+        _place_edges(values, case)
     experts = len(case.tokens_per_expert)
     return QuantInputs(
         rows=values,
@@ -69,6 +72,30 @@ def make_inputs(case: QuantCase) -> QuantInputs:
         form=form_of(case),
     )
 
+
+_SILU_OF_ITSELF = 32.0
+"""A gate that SiLU leaves as it is: float32 holds no less of it than 1 - 2^-46."""
+
+
+def _place_edges(values: torch.Tensor, case: QuantCase) -> None:
+    """Give the first block of each expert one element, as large as the expert's global scale wants it."""
+    experts = len(case.tokens_per_expert)
+    amax = edge_amax(seed=case.seed, index=case.index, experts=experts)
+    first = 0
+    for expert, rows in enumerate(case.tokens_per_expert):
+        if rows:
+            values[first, :_BLOCK] = 0
+            at = (expert + case.index) % _BLOCK
+            if case.fused:
+                values[first, at] = _SILU_OF_ITSELF
+                values[first, case.k : case.k + _BLOCK] = 0
+                values[first, case.k + at] = amax[expert] / _SILU_OF_ITSELF
+            else:
+                values[first, at] = amax[expert]
+        first += rows
+
+
+_BLOCK = NVFP4.block_size
 
 _SPREAD = ("windowed", "ties", "scales", "scale_ties", "distinct", "one_hot")
 """Families of values near one; the others have every exponent already."""

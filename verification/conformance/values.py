@@ -176,6 +176,46 @@ def _distinct(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torc
     return torch.where(pattern == 0, pattern, pattern - block_shift) | ((column + row) // 3 % 2 << 15)
 
 
+_TAIL = {"bf16": (16, 104), "f16": (8, 24)}
+"""Magnitudes of gates whose SiLU is tiny: as far as the largest `up` of the type brings the product back to its range."""
+_LOG2_E = 12_102_203
+"""log2(e) times 2^23."""
+_EIGHTH = 3
+"""Bits behind the point of a gate."""
+_GATE_SPREAD = 16
+"""In eighths, within a block."""
+
+
+def _silu_tail(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torch.Tensor:
+    """The left half of the columns uniform in SiLU's left tail, the right half about as large as its inverse there.
+
+    The gates of a block lie close to each other and silu(gate) * up near one, or as near as the type lets it: what is
+    wrong in a part of the tail shows in all codes of some blocks.
+    """
+    raw = _draw(seed, "silu_tail", index, rows, blocks)
+    mantissa, bias = _MANTISSA_BITS[dtype], _BIAS[dtype]
+    first, last = (magnitude << _EIGHTH for magnitude in _TAIL[dtype])
+    gate, up = raw.chunk(2, dim=1)
+    size = BLOCK // 2 if blocks % 2 else BLOCK
+    block = gate.reshape(rows, gate.shape[1] // size, size)
+    eighths = (
+        first + below(block[..., :1], last - first + 1 - _GATE_SPREAD, half=0) + below(block, _GATE_SPREAD)
+    )
+    eighths = eighths.view(gate.shape)
+    log = torch.zeros_like(eighths)
+    for bit in range(1, 10):
+        log += eighths >= (1 << bit)
+    fraction = torch.where(
+        log <= mantissa, eighths << (mantissa - log).clamp_(min=0), eighths >> (log - mantissa).clamp_(min=0)
+    )
+    left = (bias + log - _EIGHTH << mantissa) | (fraction & ((1 << mantissa) - 1))
+    # log2 |silu(-x)| is log2(x) - x log2(e) but for e^-x, which is small.
+    inverse = (eighths * _LOG2_E >> 23 + _EIGHTH) - (log - _EIGHTH) + below(up, 4) - 2
+    exponent = (bias + inverse).clamp_(min=1, max=2 * bias)
+    right = (exponent << mantissa) | bits(up, mantissa, at=1) | bits(up, 1) << 15
+    return torch.cat([left | _SIGN, right], dim=1)
+
+
 def _normal(value: float, dtype: str) -> int:
     return int(torch.tensor(value, dtype=DTYPES[dtype]).view(torch.int16).item()) & 0xFFFF
 
@@ -190,6 +230,7 @@ VALUES: dict[str, Make] = {
     "any": _any_bits,
     "every": _every_pattern,
     "one_hot": _one_hot,
+    "silu_tail": _silu_tail,
 }
 """Families of input values by name."""
 
@@ -200,28 +241,52 @@ def make_values(family: str, *, seed: int, index: int, rows: int, columns: int, 
     return patterns.to(torch.int32).to(torch.int16).view(DTYPES[dtype])
 
 
-GLOBAL_SCALES = ("distinct", "powers", "near_powers", "wide", "one")
+GLOBAL_SCALES = ("distinct", "powers", "near_powers", "wide", "one", "same", "edge")
 """Families of per-expert global encode scales."""
 
-
 _MOST_ULPS = 8
+_EDGE_ULPS = 3
+_ONE = 127 << 23
+"""Pattern of float32 1."""
 
 
 def make_global_scales(family: str, *, seed: int, index: int, experts: int) -> torch.Tensor:
-    """Return positive finite float32 global encode scales (experts,); all differ, but for "one".
+    """Return positive finite float32 global encode scales (experts,); all differ, but for "one", "same" and "edge".
 
     distinct: random mantissas, 2^4 .. 2^11; powers: powers of two; near_powers: 1 to 8 ulp off a power of two, so that
-    values which would be ties lie so many ulp beside one; wide: random mantissas, 2^-20 .. 2^24; one: all 1.
+    values which would be ties lie so many ulp beside one; wide: random mantissas, 2^-20 .. 2^24; one: all 1; same: all
+    the same random one; edge: such that a block whose largest magnitude is `edge_amax` has a scale within 3 ulp of the
+    midpoint between two neighbouring scale codes: there another order of the same operations gives another code.
     """
     raw = words(seed, f"global_scales.{family}", index << 20, experts)
-    one = 127 << 23
+    if family == "edge":
+        return _edge_scales(raw, edge_amax(seed=seed, index=index, experts=experts))
     if family == "one":
-        patterns = torch.full((experts,), one)
+        patterns = torch.full((experts,), _ONE)
     elif family in ("powers", "near_powers"):
-        patterns = one + ((torch.arange(experts) + below(raw[:1], 9)) % 16 - 4 << 23)
+        patterns = _ONE + ((torch.arange(experts) + below(raw[:1], 9)) % 16 - 4 << 23)
         if family == "near_powers":
             patterns += (1 + below(raw, _MOST_ULPS)) * torch.where(bits(raw, 1) == 1, 1, -1)
     else:
-        low, span = (4, 8) if family == "distinct" else (-20, 45)
-        patterns = one + (low + below(raw, span) << 23) | bits(raw, 23)
+        low, span = (-20, 45) if family == "wide" else (4, 8)
+        patterns = _ONE + (low + below(raw, span) << 23) | bits(raw, 23)
+    if family == "same":
+        patterns = patterns[:1].expand(experts)
+    return patterns.to(torch.int32).view(torch.float32)
+
+
+def _edge_scales(raw: torch.Tensor, amax: torch.Tensor) -> torch.Tensor:
+    """Return float32(middle / float32(amax * float32(1/6))), up to 3 ulp off; all normal numbers."""
+    sixth = torch.tensor(6.0).reciprocal()
+    odd = 17 + 2 * below(raw, 8)  # between the significands 8/8 and 16/8, in sixteenths
+    middle = odd.to(torch.float64) * torch.exp2((below(raw, 8, half=0) - 4).to(torch.float64))
+    nearest = (middle / (amax * sixth).to(torch.float64)).to(torch.float32)
+    ulps = bits(raw, 16, at=40) % (2 * _EDGE_ULPS + 1) - _EDGE_ULPS
+    return (nearest.view(torch.int32) + ulps.to(torch.int32)).view(torch.float32)
+
+
+def edge_amax(*, seed: int, index: int, experts: int) -> torch.Tensor:
+    """Return float32 (experts,): magnitudes 2^-3 .. 2^4 with eight-bit significands, which both 16-bit types hold."""
+    raw = words(seed, "edge_amax", index << 20, experts)
+    patterns = _ONE + (below(raw, 7) - 3 << 23) | bits(raw, 7, at=2) << 16
     return patterns.to(torch.int32).view(torch.float32)

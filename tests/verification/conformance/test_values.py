@@ -11,6 +11,7 @@ from nvfp4_moe.verification.conformance.values import (
     DTYPES,
     GLOBAL_SCALES,
     VALUES,
+    edge_amax,
     make_global_scales,
     make_values,
 )
@@ -52,7 +53,41 @@ KNOWN = {
     "any": 4466876996,
     "every": 125385216,
     "one_hot": 32843456,
+    "silu_tail": 6142881287,
 }
+
+
+@BOTH
+def test_the_tail_of_silu_comes_back_to_the_range_of_the_codes(dtype: str) -> None:
+    made = make_values("silu_tail", seed=0, index=0, rows=256, columns=256, dtype=dtype).double()
+    gate, up = made.chunk(2, dim=1)
+    start, end = {"bf16": (-16, -104), "f16": (-8, -24)}[dtype]
+    assert (gate <= start).all()
+    assert (gate >= end).all()
+    assert (gate.view(256, 8, 16).amax(2) - gate.view(256, 8, 16).amin(2) <= 2).all()
+    for part in range(8):
+        low, high = (start + (end - start) * edge / 8 for edge in (part + 1, part))
+        share = ((gate >= low) & (gate <= high)).double().mean()
+        assert 0.07 < share < 0.17  # uniform but for the ends
+    product = (gate / (1 + torch.exp(-gate)) * up).abs()
+    within = up.abs().log2().floor() < {"bf16": 127, "f16": 15}[dtype]  # not clipped
+    assert (product[within] > 2.0**-4).all()
+    assert (product[within] < 2.0**4).all()
+    assert within.double().mean() > 0.25
+    assert (product > 2.0**-20).all()
+
+
+def test_edges_lie_a_few_ulp_from_the_midpoint_between_scale_codes() -> None:
+    g = make_global_scales("edge", seed=0, index=0, experts=2000)
+    scale = g * (edge_amax(seed=0, index=0, experts=2000) * torch.tensor(6.0).reciprocal())
+    sixteenths = scale.double().frexp().mantissa * 32
+    odd = sixteenths.round()
+    assert set(odd.unique().int().tolist()) == {17, 19, 21, 23, 25, 27, 29, 31}
+    assert (
+        (sixteenths - odd).abs() <= 8 * 2.0**-19
+    ).all()  # ulps of a float32 with four bits before the point
+    for side in (-1, 0, 1):
+        assert ((sixteenths - odd).sign() == side).sum() > 100
 
 
 @BOTH
@@ -129,7 +164,8 @@ def test_global_scales_are_positive_finite_and_differ(family: str) -> None:
     assert made.dtype == torch.float32
     assert (made > 0).all()
     assert made.isfinite().all()
-    assert len(made.unique()) == (1 if family == "one" else 12)
+    assert len(made.unique()) == (1 if family in ("one", "same") else 12)
+    assert family != "same" or (made != 1).all()
     off = made.view(torch.int32) - made.log2().round().exp2().view(torch.int32)
     if family == "powers":
         assert (off == 0).all()
