@@ -67,7 +67,9 @@ def _against(prefix: str, what: str) -> Claim:
 
 _ALL = (
     _formula("padding.bound", "no routing makes the GEMM read more scale rows than the bound"),
-    _formula("padding.bound.written", "the written bound covers every routing, for all sizes"),
+    _formula(
+        "padding.bound.written", "the written bound covers every routing, for all sizes that are not stated"
+    ),
     _formula("padding.attained", "some routing uses every row of the bound", required=False),
     _formula("padding.disjoint", "the scale regions of two experts never overlap"),
     _formula("padding.coverage", "every routed row lies inside its expert's region"),

@@ -128,17 +128,22 @@ def _climb(settings: Settings, bound: Bound, notes: list[str], advance: Advance)
 
 
 def _written_bound_proof(settings: Settings, bound: Bound) -> Iterator[Row]:
-    """Prove an expression for all sizes, where none is fixed.
+    """Prove an expression for all sizes that are not stated; where all are, the search looks at every call.
 
     Provers that cannot tell leave it to the search, which looks at a grid alone: the row says so and is not required.
     Missing provers and a guard that lets nothing through have rows of their own (the theorems', the search's).
     """
-    fixed = (settings.experts, settings.topk, settings.max_num_batched_tokens)
-    if bound.expression is None or any(size is not None for size in fixed):
+    sizes = {
+        "max_num_batched_tokens": settings.max_num_batched_tokens,
+        "topk": settings.topk,
+        "num_experts": settings.num_experts,
+    }
+    stated = {name: size for name, size in sizes.items() if size is not None}
+    if bound.expression is None or len(stated) == len(sizes):
         return
     from nvfp4_moe.verification.proofs.expression import prove_expression
 
-    outcome = prove_expression(bound.expression, tile=settings.tile)
+    outcome = prove_expression(bound.expression, tile=settings.tile, stated=stated)
     if outcome.verdict is not Verdict.SKIPPED:
         told = outcome.verdict is not Verdict.UNDECIDED
         yield Row(claim_id="padding.bound.written", method=Method.PROOF, outcome=outcome, required=told)

@@ -8,6 +8,7 @@ import pytest
 
 from nvfp4_moe.reference.padding import exact_any_rows
 from nvfp4_moe.verification import jobs
+from nvfp4_moe.verification.bound_witness import replay
 from nvfp4_moe.verification.expressions import parse_bound
 from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.proofs import expression as proving
@@ -62,7 +63,7 @@ def test_nothing_is_said_where_the_guard_lets_nothing_through(text: str) -> None
 
 def test_nothing_is_said_of_formulas_stated_sizes_or_without_provers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rows_of("proposed") == []
-    assert rows_of(PROPOSED, topk=8) == []
+    assert rows_of(PROPOSED, topk=8, experts=8, max_num_batched_tokens=64) == []  # the search is exact there
     monkeypatch.setattr(solvers, "missing", lambda: ["z3", "cvc5"])
     assert rows_of(PROPOSED) == []
 
@@ -77,6 +78,30 @@ def test_exit_code_of_the_search_and_the_proof(text: str, code: int) -> None:
     assert result.exit_code == code
     search = next(c for c in result.claims if (c.id, c.method) == ("padding.bound", Method.SEARCH))
     assert search.verdict is (Verdict.SKIPPED if code == EXIT_UNDECIDED else Verdict.HELD)
+
+
+@pytest.mark.parametrize(
+    ("text", "stated", "verdict"),
+    [
+        (PROPOSED, {"topk": 8}, Verdict.PROVED),
+        (f"{T}+127*256", {"experts": 256}, Verdict.PROVED),
+        (f"{T}+127*256", {"experts": 257}, Verdict.REFUTED),
+        (f"{T}+127*32", {"experts": 256, "expert_parallel_size": 8}, Verdict.PROVED),
+        (f"{PROPOSED}-(1-min(1,max({K}-21,21-{K})))", {"experts": 256}, Verdict.REFUTED),
+        (f"{PROPOSED}-(1-min(1,max({K}-21,21-{K})))", {"topk": 20}, Verdict.PROVED),
+        (f"{M}*8+127*{E}", {"topk": 8, "experts": 60}, Verdict.PROVED),
+        # capped: the stated batch limits the call, not the rows
+        ("160000", {"max_num_batched_tokens": 8192, "topk": 1, "tile": 128}, Verdict.REFUTED),
+        (f"65536*{K}", {"max_num_batched_tokens": 512}, Verdict.PROVED),
+        (f"65536*{K}", {"max_num_batched_tokens": 513}, Verdict.REFUTED),
+    ],
+)
+def test_the_proof_is_for_the_stated_sizes(text: str, stated: dict[str, int], verdict: Verdict) -> None:
+    (row,) = rows_of(text, **stated)
+    assert row.outcome.verdict is verdict, row.outcome
+    if verdict is Verdict.REFUTED:
+        assert row.outcome.witness is not None
+        assert replay(row.outcome.witness).reproduces
 
 
 # --- right bounds with one dip somewhere --------------------------------------------------------------------

@@ -57,12 +57,19 @@ class NotTranslatedError(ValueError):
     """An expression that provers are not asked about; the text says which part."""
 
 
-def prove_expression(expression: Expression, *, tile: int | None, timeout_s: float | None = None) -> Outcome:
+def prove_expression(
+    expression: Expression,
+    *,
+    tile: int | None,
+    stated: Mapping[str, int] | None = None,
+    timeout_s: float | None = None,
+) -> Outcome:
     """Return whether `expression` covers every routing of the packed placement, any ids, for all sizes.
 
     Args:
         expression: the bound, in rows.
         tile: rows of a scale tile; None: any tile.
+        stated: sizes that are not any, by name; max_num_batched_tokens limits the calls of a cap.
         timeout_s: seconds for each prover; None: `EXPRESSION_TIMEOUT_S`.
 
     Returns:
@@ -74,7 +81,7 @@ def prove_expression(expression: Expression, *, tile: int | None, timeout_s: flo
     if absent:
         return skipped(absent)
     try:
-        obligation = bound_obligation(expression, tile=tile)
+        obligation = bound_obligation(expression, tile=tile, stated=stated)
     except NotTranslatedError as error:
         return Outcome(verdict=Verdict.UNDECIDED, cases=0, detail=f"not translated: {error}")
     question = put(obligation, timeout_s=timeout_s)
@@ -136,7 +143,9 @@ def _witness(expression: Expression, sizes: Mapping[str, int], bound_rows: int) 
     ).to_json()
 
 
-def bound_obligation(expression: Expression, *, tile: int | None) -> Obligation:
+def bound_obligation(
+    expression: Expression, *, tile: int | None, stated: Mapping[str, int] | None = None
+) -> Obligation:
     """Return the obligation of `prove_expression`.
 
     Raises:
@@ -154,12 +163,16 @@ def bound_obligation(expression: Expression, *, tile: int | None) -> Obligation:
     ]
     if tile is not None:
         given.append(eq(any_tile, tile))
-    if "max_num_batched_tokens" not in expression.names:
+    capped = "max_num_batched_tokens" not in expression.names
+    if capped:
         given.append(routed <= rows)
+    for name, size in (stated or {}).items():
+        call_alone = capped and name == "max_num_batched_tokens"
+        given.append(SIZES[name] <= size if call_alone else eq(SIZES[name], size))
     return Obligation(
         claim_id="padding.bound.written",
         name="expression",
-        statement=f"For all sizes the exact worst case is at most {expression}.",
+        statement=f"For all sizes that are not stated the exact worst case is at most {expression}.",
         given=tuple(given),
         goal=any_tile * minimum(routed, reach) <= rows,
         wrong=(rows < 0,),
