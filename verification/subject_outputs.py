@@ -91,9 +91,11 @@ def answer(subject: Subject, case: ComparedCase, arena: Arena) -> Answer:
             turns.append(outputs)
             faults += [fault.text for fault in found]
     except Refused as refusal:
-        return Answer(refused=str(refusal), refusal_legal=may_refuse(case, subject.contract))
+        faults += [fault.text for fault in refusal.faults]
+        return Answer(faults=faults, refused=str(refusal), refusal_legal=may_refuse(case, subject.contract))
     except SubjectRaised as raised:
-        return Answer(raised=str(raised).strip().splitlines()[-1])
+        faults += [fault.text for fault in raised.faults]
+        return Answer(faults=faults, raised=str(raised).strip().splitlines()[-1])
     return Answer(turns, list(dict.fromkeys(faults)))
 
 

@@ -74,11 +74,18 @@ class TorchDefaults:
 HARNESS_DEFAULTS = TorchDefaults()
 
 
-class Refused(Exception):
+class NoOutputs(Exception):
+    """A call that left nothing to judge but the memory around its tensors."""
+
+    faults: tuple[Fault, ...] = ()
+    """What memory told."""
+
+
+class Refused(NoOutputs):
     """The subject refused the case."""
 
 
-class SubjectRaised(Exception):
+class SubjectRaised(NoOutputs):
     """The subject raised something else, or returned what the protocol does not allow; the text is its traceback."""
 
 
@@ -114,6 +121,8 @@ class Call:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(value, NoOutputs):
+            value.faults = tuple(self.faults)
         self.arena.reset()
 
     def give(self, name: str, source: torch.Tensor, *, decoy: int | None = None) -> torch.Tensor:
@@ -144,25 +153,29 @@ class Call:
     def run(self, operation: str, *arguments: Any, **keywords: Any) -> Any:
         """Call the operation, then check the memory around all tensors and that the inputs are unchanged.
 
+        That is done whatever the call came to: a subject that refuses must not have written outside before.
+
         Raises:
             Refused: the subject raised one of `REFUSALS`.
-            SubjectRaised: it raised something else.
-            DeviceFault: its work on the device failed.
+            SubjectRaised: it raised something else, SystemExit and KeyboardInterrupt among it.
+            DeviceFault: its work on the device failed, whatever it raised then.
         """
         before = [guarded.bytes().clone() for guarded in self._given]
+        returned, raised = None, None
         try:
             self.defaults.set()
             returned = self.subject.operations[operation](*arguments, **keywords)
-        except REFUSALS as error:
-            self.arena.synchronize()  # an error that a device fault caused is that fault, not a refusal
-            raise Refused(told(error)) from error
-        except Exception as error:
-            raise SubjectRaised("".join(traceback.format_exception(error, limit=-_FRAMES))) from error
+        except BaseException as error:  # Ctrl-C of the terminal ends the parent, and with it this process
+            raised = error
         finally:
             HARNESS_DEFAULTS.set()
         self.arena.synchronize()
         self.faults += _memory_faults(self.arena)
         self.faults += self._changed_inputs(before)
+        if isinstance(raised, REFUSALS):
+            raise Refused(told(raised)) from raised
+        if raised is not None:
+            raise SubjectRaised("".join(traceback.format_exception(raised, limit=-_FRAMES))) from raised
         return returned
 
     def written(self, name: str) -> torch.Tensor:
@@ -233,8 +246,15 @@ def dirty_pool(shapes: Sequence[tuple[Sequence[int], torch.dtype]], fill: int, d
     del stale
 
 
-def returned_bytes(returned: Any, shapes: Sequence[tuple[Sequence[int], torch.dtype]]) -> list[torch.Tensor]:
+def returned_bytes(
+    returned: Any, shapes: Sequence[tuple[Sequence[int], torch.dtype]], *, may_be_longer: Sequence[int] = ()
+) -> list[torch.Tensor]:
     """Return the bytes of the outputs that a functional form returned, on the CPU.
+
+    Args:
+        returned: a tensor or several.
+        shapes: shape and type of each that is due.
+        may_be_longer: places of outputs that may have more rows (an upper bound's), which are cut off.
 
     Raises:
         SubjectRaised: not tensors of the shapes (of whatever type, counted in bytes) that the protocol says.
@@ -244,11 +264,14 @@ def returned_bytes(returned: Any, shapes: Sequence[tuple[Sequence[int], torch.dt
         what = ", ".join(type(thing).__name__ for thing in tensors)
         raise SubjectRaised(f"returned {what}; {len(shapes)} tensors are due")
     found = []
-    for tensor, (shape, dtype) in zip(tensors, shapes, strict=True):
-        in_bytes = tensor.detach().cpu().contiguous().view(torch.uint8) if tensor.dim() else tensor
+    for place, (tensor, (shape, dtype)) in enumerate(zip(tensors, shapes, strict=True)):
+        longer = place in may_be_longer
+        due = tensor[: shape[0]] if longer and tensor.dim() else tensor
+        in_bytes = due.detach().cpu().contiguous().view(torch.uint8) if due.dim() else due
         if tuple(in_bytes.shape) != (*shape[:-1], shape[-1] * dtype.itemsize):
+            least = " or more rows" if longer else ""
             raise SubjectRaised(
-                f"returned {tuple(tensor.shape)} of {tensor.dtype}; {tuple(shape)} of {dtype} is due"
+                f"returned {tuple(tensor.shape)} of {tensor.dtype}; {tuple(shape)} of {dtype}{least} is due"
             )
         found.append(in_bytes.clone())
     return found

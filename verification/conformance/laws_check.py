@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from nvfp4_moe.verification.conformance.call import TURNS, Judgement, Turn, worst_first
+from nvfp4_moe.verification.conformance.call import TURNS, Judgement, NoOutputs, Turn, worst_first
 from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.fault import Fault, first_difference
 from nvfp4_moe.verification.conformance.memory import Arena
@@ -77,7 +77,11 @@ class _Laws:
         self.faults: list[Fault] = []
 
     def call(self, case: QuantCase, inputs: QuantInputs, turn: Turn) -> _Rows:
-        run, faults = run_quant(self.subject, case, inputs, self.arena, turn)
+        try:
+            run, faults = run_quant(self.subject, case, inputs, self.arena, turn)
+        except NoOutputs as nothing:
+            nothing.faults = (*self.faults, *nothing.faults)
+            raise
         self.faults += faults
         form = inputs.form
         return _Rows(run.packed[form.owned], form.read_scales(run.scales))

@@ -248,7 +248,9 @@ class MappingArena:
             canary: word around the tensor, unsigned 32 bits.
         """
         size = prod(shape) * dtype.itemsize
-        grid = max(alignment, 2 * offset, WORD)
+        grid = max(
+            alignment, dtype.itemsize, 2 * offset, WORD
+        )  # torch looks at int64 from multiples of 8 only
         slack = round_up(slack, WORD)
         mapping = self._take(self._step(size + slack + (lower + 2) * grid + _FRONT))
         usable = mapping.usable

@@ -14,7 +14,7 @@ operation returns its outputs, they are the subject's own memory: what it writes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import torch
@@ -53,6 +53,8 @@ def check_quant(subject: Subject, case: QuantCase, arena: Arena) -> Judgement:
         Refused: the subject raised one of `REFUSALS`.
         DeviceFault: its work on the device failed.
     """
+    if is_functional(subject, case.operation):
+        case = replace(case, extra_scale_rows=0)  # nothing can ask for them
     inputs = make_inputs(case)
     digest = inputs.digest()
     faults: list[Fault] = []
@@ -87,7 +89,9 @@ def run_quant(
             shapes = [(form.packed_shape, torch.uint8), (form.scale_shape, torch.int32)]
             dirty_pool(shapes, turn.fill, subject.device)
             returned = call.run(case.operation, *given)
-            packed, scales = returned_bytes(returned, shapes)
+            # No argument tells S, so engines return as many rows as there may be.
+            longer = (1,) if isinstance(form, Ragged) else ()
+            packed, scales = returned_bytes(returned, shapes, may_be_longer=longer)
         else:
             output = call.take("output", form.packed_shape, torch.uint8)
             output_scale = call.take("output_scale", form.scale_shape, torch.int32)
@@ -95,6 +99,10 @@ def run_quant(
             packed, scales = call.written("output"), call.written("output_scale")
         owns = not is_functional(subject, case.operation)
         return QuantRun(turn.fill, packed, scales, in_place=owns), call.faults
+
+
+_UNUSED_SCALES = (torch.nan, 0.0, torch.inf)
+"""Global scales of experts without rows, one for each turn: they are used nowhere."""
 
 
 def _give(call: Call, case: QuantCase, inputs: QuantInputs, turn: Turn) -> list[torch.Tensor]:
@@ -107,7 +115,9 @@ def _give(call: Call, case: QuantCase, inputs: QuantInputs, turn: Turn) -> list[
         whole = wide
     given = call.give("input", whole, decoy=0x3F803F80)
     given.view(torch.int16)[~form.owned] = turn.poison
-    tensors = [given[..., :columns], call.give("input_global_scale", inputs.global_scale, decoy=0x3F800000)]
+    scales = inputs.global_scale.clone()
+    scales[torch.tensor(case.tokens_per_expert) == 0] = _UNUSED_SCALES[turn.number]
+    tensors = [given[..., :columns], call.give("input_global_scale", scales, decoy=0x3F800000)]
     if isinstance(form, Masked):
         return [*tensors, call.give("masked_m", form.masked_m, decoy=form.slab_rows)]
     assert isinstance(form, Ragged)

@@ -120,9 +120,9 @@ def check_refusal(subject: Subject, case: RefusalCase, arena: Arena) -> Judgemen
             else:
                 _call_quant(call, case, subject)
         except Refused:
-            return Judgement([])
+            return Judgement(call.faults)
         except SubjectRaised as raised:
-            return Judgement([_fault(case, f"raised {str(raised).strip().splitlines()[-1]}")])
+            return Judgement([*call.faults, _fault(case, f"raised {str(raised).strip().splitlines()[-1]}")])
         return Judgement([*call.faults, _fault(case, "ran and raised nothing")])
 
 

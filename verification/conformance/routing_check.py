@@ -227,6 +227,15 @@ def _judge_any_order(case: RoutingCase, run: Run, true: Routing) -> Iterator[Fau
             where = {"output": "output_permutation", "index": int(slot[index]), "subject": int(rows[index])}
             yield Fault(check="golden", finding=Finding.BYTES, text=text, where=where)
             return
+    behind = token_of_row[int(offsets[-1]) :] != 0
+    if bool(behind.any()):
+        index = int(offsets[-1]) + int(behind.nonzero()[0])
+        yield Fault(
+            check="golden",
+            finding=Finding.CONTRACT,
+            text=f"input_permutation[{index}], a row that no slot has, is {int(token_of_row[index])}, not 0",
+            where={"output": "input_permutation", "index": index, "subject": int(token_of_row[index])},
+        )
     skipped = row_of_slot[~routed] != offsets[-1]
     if bool(skipped.any()):
         yield Fault(

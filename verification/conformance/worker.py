@@ -19,13 +19,16 @@ import torch
 from nvfp4_moe.verification.conformance.call import (
     HARNESS_DEFAULTS,
     Call,
+    Judgement,
     Refused,
     SubjectRaised,
     TorchDefaults,
 )
+from nvfp4_moe.verification.conformance.fault import Fault
 from nvfp4_moe.verification.conformance.memory import Arena, DeviceFault, HostArena
 from nvfp4_moe.verification.conformance.plan import Case, Plan, fingerprint, may_refuse, run_case
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectError, SubjectUnavailable, load_subject
+from nvfp4_moe.verification.result import Finding
 
 DEVICE_FAULT = 70
 """Exit code of a child whose device context is lost."""
@@ -69,9 +72,17 @@ def answer(subject: Subject, case: Case, arena: Arena) -> dict[str, Any]:
     try:
         judged = run_case(subject, case, arena)
     except Refused as refusal:
-        return {"refused": str(refusal), "legal": may_refuse(case, subject.contract)}
+        legal = may_refuse(case, subject.contract)
+        if not refusal.faults:
+            return {"refused": str(refusal), "legal": legal}
+        text = f"refused inside its domain: {refusal}"
+        illegal = () if legal else (Fault(check="golden", finding=Finding.CONTRACT, text=text),)
+        judged = Judgement([*refusal.faults, *illegal])
     except SubjectRaised as raised:
-        return {"raised": str(raised)}
+        if not raised.faults:
+            return {"raised": str(raised)}
+        text = f"an exception inside the domain: {str(raised).strip().splitlines()[-1]}"
+        judged = Judgement([*raised.faults, Fault(check="golden", finding=Finding.BYTES, text=text)])
     faults = [fault.to_json() for fault in judged.faults]
     return {"faults": faults, "admissible": judged.admissible}
 

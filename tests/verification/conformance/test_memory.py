@@ -40,6 +40,19 @@ def ending(work: Callable[[], object]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+@pytest.mark.parametrize("alignment", [1, 2, 4])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.int64, torch.float64])
+@pytest.mark.parametrize("options", MAKE.values(), ids=MAKE.keys())
+def test_a_small_alignment_is_raised_to_the_type(
+    options: dict[str, object], dtype: torch.dtype, alignment: int
+) -> None:
+    for elements in range(5):
+        guarded = HostArena().tensor("a", (elements,), dtype, alignment=alignment, **options)  # type: ignore[arg-type]
+        assert (guarded.mapping.start + guarded.first) % dtype.itemsize == 0
+        guarded.tensor.fill_(3)
+        assert guarded.broken() is None
+
+
 @pytest.mark.parametrize("options", MAKE.values(), ids=MAKE.keys())
 @pytest.mark.parametrize("alignment", [4, 16, 128])
 @pytest.mark.parametrize("rows", [0, 1, 3, 300])

@@ -366,3 +366,62 @@ def test_pointers_stand_where_the_case_says(planted: Planted, checks: Checks) ->
     seen.clear()
     assert checks(subject, replace(CASE, offset=64, offset_all=False)) == {}
     assert set(seen) == {(64, 0)}  # scales are declared to be aligned to 128
+
+
+# --- calls that end without outputs ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("error", "golden"), [(ValueError, "contract"), (OSError, "bytes")])
+def test_a_write_outside_before_an_exception_is_found(
+    error: type[Exception], golden: str, planted: Planted, checks: Checks
+) -> None:
+    def spoils(operation: Operation, output: Tensor, *others: Tensor) -> None:
+        poke(output.data_ptr() - 1)
+        raise error("no")
+
+    assert checks(planted(QUANT, instead(spoils)), CASE) == {"guard": "memory", "golden": golden}
+
+
+def test_a_write_outside_before_a_legal_refusal_is_found(planted: Planted, checks: Checks) -> None:
+    def spoils(operation: Operation, output: Tensor, *others: Tensor) -> None:
+        poke(output.data_ptr() - 1)
+        raise ValueError("strided")
+
+    strided = replace(CASE, row_gap=32)
+    assert checks(planted(QUANT, instead(spoils), IEEE), strided) == {"guard": "memory"}
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_exceptions_that_end_a_program_are_exceptions(
+    error: type[BaseException], planted: Planted, checks: Checks
+) -> None:
+    def ends(operation: Operation, *tensors: Tensor) -> None:
+        raise error(0)
+
+    assert error.__name__ in checks(planted(QUANT, instead(ends)), CASE)["raised"]
+
+
+# --- outputs that are returned -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spare", [0, 1, 128, 1000])
+@pytest.mark.parametrize("case", [CASE, replace(CASE, tokens_per_expert=(0, 0, 0))])
+def test_a_returned_scale_buffer_may_be_an_upper_bound(spare: int, case: QuantCase, checks: Checks) -> None:
+    def quantize(input: Tensor, g: Tensor, offsets: Tensor, scale_offsets: Tensor) -> tuple[Tensor, Tensor]:
+        true = quantize_experts(input, g, offsets, blockscale_offsets=scale_offsets)
+        scales = torch.full(
+            (len(true.block_scale) + spare, true.block_scale.shape[1]), 0x5A, dtype=torch.uint8
+        )
+        scales[: len(true.block_scale)] = true.block_scale
+        return true.packed, scales.view(torch.int32)
+
+    assert checks(Subject("returns", contract=IEEE, scaled_fp4_experts_quant=quantize), case) == {}
+
+
+def test_a_returned_scale_buffer_that_is_too_short_is_not(checks: Checks) -> None:
+    def quantize(input: Tensor, g: Tensor, offsets: Tensor, scale_offsets: Tensor) -> tuple[Tensor, Tensor]:
+        true = quantize_experts(input, g, offsets, blockscale_offsets=scale_offsets)
+        return true.packed, true.block_scale[:-1]
+
+    said = checks(Subject("returns", contract=IEEE, scaled_fp4_experts_quant=quantize), CASE)["raised"]
+    assert "(256, 1) of torch.int32 or more rows is due" in said

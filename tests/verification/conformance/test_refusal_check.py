@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,22 @@ def test_what_it_writes_meanwhile_is_found() -> None:
     assert [(check, finding) for check, finding, _ in faults(spoils, ALL[0])] == [
         ("inputs", "memory"),
         ("refusal", "contract"),
+    ]
+
+
+@pytest.mark.parametrize("error", [ValueError, AssertionError, SystemExit, KeyboardInterrupt])
+def test_what_it_writes_before_it_raises_is_found(error: type[BaseException]) -> None:
+    def spoils(output: Tensor, scales: Tensor, input: Tensor, *others: Tensor) -> None:
+        input.view(torch.uint8)[0] = 7
+        ctypes.c_uint8.from_address(output.data_ptr() - 1).value ^= 0xFF
+        raise error("no")
+
+    found = [(check, finding) for check, finding, _ in faults(spoils, ALL[0])]
+    refused = error is ValueError
+    assert found == [
+        ("guard", "memory"),
+        ("inputs", "memory"),
+        *([] if refused else [("refusal", "contract")]),
     ]
 
 

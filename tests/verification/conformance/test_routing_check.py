@@ -127,6 +127,13 @@ def test_what_is_wrong_in_any_order(change: Callable[..., None], planted: Any, c
     assert checks(planted(OPERATION, then(change), ANY_ORDER), CASE) == {"golden": "bytes"}
 
 
+def test_the_tail_is_zero_in_any_order(planted: Any, checks: Checks) -> None:
+    behind = then(entry("input_permutation", -1))
+    assert checks(planted(OPERATION, behind, ANY_ORDER), CASE) == {"golden": "contract"}
+    kept = keeping("input_permutation", slice(-1, None))
+    assert checks(planted(OPERATION, kept, ANY_ORDER), CASE) == {"golden": "contract"}
+
+
 def keeping(name: str, part: slice) -> Callable[[Any], Any]:
     def wrap(operation: Any) -> Any:
         def faulty(*arguments: Any) -> None:

@@ -84,7 +84,6 @@ def sleep() -> None:
         (segfault, "SIGSEGV"),
         (abort, "SIGABRT"),
         (leave_at_once, "exit code 0"),
-        (leave, "exit code"),
     ],
 )
 def test_a_death_is_a_finding_of_its_case_and_the_run_goes_on(action: Callable[[], None], told: str) -> None:
@@ -96,6 +95,15 @@ def test_a_death_is_a_finding_of_its_case_and_the_run_goes_on(action: Callable[[
     (fault,) = reports[3].faults
     assert (fault["check"], fault["finding"]) == ("guard", "memory")
     assert told in fault["text"]
+
+
+def test_an_exit_that_is_an_exception_is_one() -> None:
+    subject = shuffles(leave)
+    number = marked(subject)[0]
+    (report,) = run(subject, [number])
+    (fault,) = report.faults
+    assert (fault["check"], fault["finding"]) == ("golden", "bytes")
+    assert "an exception inside the domain: SystemExit: 3" in fault["text"]
 
 
 def once(folder: Path, name: str) -> bool:
