@@ -148,7 +148,7 @@ def execute(settings: Settings, jobs: list[Job], *, observer: Observer | None = 
         device=resolve_device(settings.device),
         git=_commit(),
         tables=tuple(dict.fromkeys(table for job in jobs for table in job.tables)),
-        claims=tuple(apply_expectations(claim_results(rows), settings.expect)),
+        claims=tuple(apply_expectations(claim_results(rows), settings.expect, bound=settings.bound)),
         interrupted=interrupted,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from nvfp4_moe.verification import schema
 from nvfp4_moe.verification.expect import (
+    BOUND_CLAIMS,
     LARGEST_FILE,
     Expectation,
     apply_expectations,
@@ -67,6 +69,39 @@ def test_a_worse_finding_than_the_known_one_still_fails_and_says_so() -> None:
         found = result(claim(Verdict.REFUTED, finding=finding), known=(entry,))
         assert found.exit_code == code
         assert ("worse than the known finding (contract: padding)" in found.claims[0].detail) is (code == 1)
+
+
+def test_memory_and_bytes_are_excused_only_by_name() -> None:
+    for finding, code in ((Finding.MEMORY, 1), (Finding.BYTES, 1), (Finding.CONTRACT, 0)):
+        found = result(claim(Verdict.REFUTED, finding=finding))
+        assert found.exit_code == code
+        named = replace(KNOWN, finding=finding)
+        assert result(claim(Verdict.REFUTED, finding=finding), known=(named,)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("named", "run", "code"),
+    [
+        (None, "proposed", 0),
+        (None, "upstream", 3),
+        ("upstream", "upstream", 0),
+        ("upstream", "proposed", 3),
+        ("topk*tile", " topk * tile", 0),
+    ],
+)
+@pytest.mark.parametrize("claim_id", BOUND_CLAIMS)
+def test_an_entry_about_one_bound_excuses_no_other(
+    claim_id: str, named: str | None, run: str, code: int
+) -> None:
+    entry = Expectation(id=claim_id, reason="too small", bound=named)
+    refuted = claim(Verdict.REFUTED, id=claim_id, subject=None)
+    found = apply_expectations([refuted], (entry,), bound=run)
+    assert [c.expected for c in found] == (["too small"] if code == 0 else [None, None])
+    if code:
+        assert found[0].fails
+        assert found[1].detail.startswith(
+            f"a known finding of bound {named or 'proposed'} that this run did not"
+        )
 
 
 def test_a_claim_that_informs_may_be_listed_and_its_pass_is_noticed() -> None:
@@ -138,6 +173,7 @@ class TestFile:
             ([ENTRY | {"subject": None}], "'subject' must be text"),
             ([ENTRY | {"method": "guess"}], "'method' must be one of proof"),
             ([ENTRY | {"finding": "bad"}], "'finding' must be one of memory"),
+            ([ENTRY | {"bound": "proposed"}], "'bound' is for padding.bound"),
             ([ENTRY | {"until": "2027"}], "unknown key 'until'; known are id, reason, subject"),
             ([ENTRY, ENTRY | {"reason": "other"}], r"entry 1: quant.coverage \(mine\) is listed twice"),
         ],
