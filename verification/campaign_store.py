@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 import sqlite3
 import stat
 import time
@@ -28,6 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from nvfp4_moe.verification.bad_input import BadInput
+from nvfp4_moe.verification.batch_owner import holds, this_process
 from nvfp4_moe.verification.claims import CLAIMS
 from nvfp4_moe.verification.result import Witness
 
@@ -70,7 +70,7 @@ class Store:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._connection = connection
-        self.owner = _this_process()
+        self.owner = this_process()
 
     @classmethod
     def open(cls, path: Path, *, seed: int, version: str, plan: str = "") -> Store:
@@ -144,7 +144,7 @@ class Store:
             row = sql.execute("SELECT state, owner, expires FROM batches WHERE key = ?", (key,)).fetchone()
             if row is not None:
                 state, owner, expires = row
-                if state == "finished" or (owner != self.owner and _holds(owner, expires)):
+                if state == "finished" or (owner != self.owner and holds(owner, expires)):
                     return False
             sql.execute(
                 "INSERT OR REPLACE INTO batches (key, state, owner, expires) VALUES (?, 'in hand', ?, ?)",
@@ -365,53 +365,5 @@ def _readable_errors(path: Path) -> Iterator[None]:
         raise CampaignError(f"{path}: is damaged: {error}") from error
 
 
-# --- processes ---------------------------------------------------------------------------------------------
-
-
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _this_process() -> str:
-    return f"{_machine()}|{os.getpid()}|{_start_time(os.getpid()) or ''}"
-
-
-def _machine() -> str:
-    """Name the machine and, inside a container, its own numbering of processes."""
-    try:
-        return f"{socket.gethostname()}/{os.stat('/proc/self/ns/pid').st_ino}"
-    except OSError:
-        return socket.gethostname()
-
-
-def _holds(owner: str | None, expires: float | None) -> bool:
-    """Return whether a batch's owner still has it: alive, as far as can be seen, and within the lease."""
-    if owner is None or expires is None or time.time() >= expires:
-        return False
-    machine, _, process = owner.partition("|")
-    pid, _, started = process.partition("|")
-    if machine != _machine() or not pid.isdecimal():
-        return True
-    return _is_alive(int(pid), started)
-
-
-def _is_alive(pid: int, started: str) -> bool:
-    if Path("/proc/self/stat").exists():
-        now_started = _start_time(pid)  # a process id is used again; the time of its start tells
-        return now_started is not None and now_started == started
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
-
-
-def _start_time(pid: int) -> str | None:
-    """Return when a process started, in clock ticks since boot; None where there is no such living process."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if fields[0] in "ZX" else fields[19]

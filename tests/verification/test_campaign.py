@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from nvfp4_moe.verification import campaign_store
+from nvfp4_moe.verification import batch_owner, campaign_store
 from nvfp4_moe.verification.bad_input import BadInput
 from nvfp4_moe.verification.campaign import BatchResult, Campaign, CampaignError, Found, Report
 from nvfp4_moe.verification.campaign_store import Store
@@ -166,10 +166,10 @@ def test_a_batch_of_another_machine_is_free_after_its_lease(
 
 
 def test_a_batch_of_a_dead_process_is_free_at_once(path: Path) -> None:
-    machine = campaign_store._machine()
-    mine = held_by(path, f"{machine}|{os.getpid()}|{campaign_store._start_time(os.getpid()) or ''}")
+    machine = batch_owner.machine_name()
+    mine = held_by(path, f"{machine}|{os.getpid()}|{batch_owner.start_time(os.getpid()) or ''}")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
-        started = campaign_store._start_time(child.pid) or ""
+        started = batch_owner.start_time(child.pid) or ""
         held_by(path, f"{machine}|{child.pid}|{started}").take("a")
         held_by(path, f"{machine}|{os.getpid()}|another start").take("b")  # the id was used again
         assert not mine.take("a")
