@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint, EntryPoints
 from types import ModuleType
 from typing import Any
 
@@ -298,3 +299,38 @@ def test_writable_arguments_and_defaults_do_not_matter(register: Register) -> No
     schema = torch.ops.nvfp4_moe_test.op.default._schema
     assert same_schema(schema, "(Tensor x, int n) -> ()")
     assert not same_schema(schema, "(Tensor x, bool n) -> ()")
+
+
+class TestByName:
+    """An engine's name is a word of `--subject`."""
+
+    @pytest.mark.parametrize("name", ADAPTERS)
+    def test_one_that_is_not_here_is_unavailable(self, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
+        with pytest.raises(SubjectUnavailable, match=f"^{name}: the package .* is not installed"):
+            load_subject(name)
+
+    def test_an_installed_one_is_its_adapter(
+        self, register: Register, install: Install, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        install("vllm", "vllm._custom_ops")
+        register("_C::scaled_fp4_experts_quant", QUANT, REFERENCE["scaled_fp4_experts_quant"])
+        subject = load_subject("vllm")
+        assert (subject.name, subject.device, subject.contract) == ("vllm", "cuda", Contract.preset("vllm"))
+        conforms(subject, quant_case("scaled_fp4_experts_quant"))
+
+    def test_no_entry_point_replaces_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        other = EntryPoint("vllm", "math:floor", "nvfp4_moe.subjects")
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda group: EntryPoints([other]))
+        monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
+        with pytest.raises(SubjectUnavailable, match="the package vllm is not installed"):
+            load_subject("vllm")
+
+    def test_what_its_import_runs_into_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def exits(name: str) -> Subject:
+            raise SystemExit(4)
+
+        monkeypatch.setattr("nvfp4_moe.verification.adapters.adapter_subject", exits)
+        with pytest.raises(SubjectUnavailable, match="sglang: SystemExit: 4"):
+            load_subject("sglang")

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import importlib
 
-from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.conformance.subject import ENGINES, Subject
 
-ADAPTERS = ("vllm", "sglang", "flashinfer")
+ADAPTERS = ENGINES
 """Names that `adapter_subject` knows."""
 
 

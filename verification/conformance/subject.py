@@ -47,6 +47,9 @@ ENTRY_POINTS = "nvfp4_moe.subjects"
 OWN_SUBJECTS = ("reference", "host", "cuda")
 """This project's own; nobody else's subject has one of these names, see `Subject.of_others`."""
 
+ENGINES = ("vllm", "sglang", "flashinfer")
+"""Installed engines that `adapters.adapter_subject` makes subjects of; no entry point replaces one."""
+
 
 class SubjectError(ValueError):
     """The name or file given is wrong usage: exit code 2."""
@@ -176,10 +179,10 @@ def check_spec(spec: str) -> None:
     if path.endswith(".py"):
         if not Path(path).is_file():
             raise SubjectError(f"--subject {path}: no such file")
-    elif spec not in OWN_SUBJECTS:
+    elif spec not in (*OWN_SUBJECTS, *ENGINES):
         points = importlib.metadata.entry_points(group=ENTRY_POINTS)
         if spec not in points.names:
-            known = ", ".join([*OWN_SUBJECTS, *sorted(points.names)])
+            known = ", ".join([*OWN_SUBJECTS, *ENGINES, *sorted(points.names)])
             raise SubjectUnavailable(f"unknown subject {spec!r}; known are {known}, or FILE.py[:ATTR]")
 
 
@@ -190,8 +193,9 @@ def load_subject(spec: str) -> Subject:
     `subject_card.card_of` elsewhere.
 
     Args:
-        spec: `reference`, `host`, `cuda`, an entry point of the group `nvfp4_moe.subjects`, or `FILE.py[:ATTR]`
-            (default attribute SUBJECT if the file has one, else the module itself).
+        spec: `reference`, `host`, `cuda`, an installed engine of `ENGINES`, an entry point of the group
+            `nvfp4_moe.subjects`, or `FILE.py[:ATTR]` (default attribute SUBJECT if the file has one, else the module
+            itself).
 
     Raises:
         SubjectError: a missing file or attribute.
@@ -205,7 +209,7 @@ def load_subject(spec: str) -> Subject:
         from nvfp4_moe.verification.conformance.own import own_subject
 
         return own_subject(spec)
-    return _from_entry_point(spec)
+    return _from_engine(spec) if spec in ENGINES else _from_entry_point(spec)
 
 
 def _from_file(path: Path, attribute: str) -> Subject:
@@ -243,6 +247,17 @@ def _import_file(path: Path) -> ModuleType:
         with contextlib.suppress(ValueError):  # the file may have taken it out
             sys.path.remove(folder)
     return module
+
+
+def _from_engine(name: str) -> Subject:
+    from nvfp4_moe.verification.adapters import adapter_subject
+
+    try:
+        return adapter_subject(name)
+    except SubjectUnavailable:
+        raise
+    except BaseException as error:  # whatever an engine's import runs into
+        raise SubjectUnavailable(f"{name}: {told(error)}") from error
 
 
 def _from_entry_point(name: str) -> Subject:

@@ -49,7 +49,8 @@ REPORT_FILES = ("verify.json", "verify.txt")
     "subjects",
     multiple=True,
     metavar="NAME|FILE.py[:ATTR]",
-    help="Implementation under test: reference, host, cuda, an entry point or a file; repeatable.",
+    help="Implementation under test: reference, host, cuda, an installed engine (vllm, sglang, flashinfer), "
+    "an entry point or a file; repeatable.",
 )
 @click.option(
     "--against",
