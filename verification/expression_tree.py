@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NoReturn
 
 from nvfp4_moe.reference.padding import LARGEST_SIZE, Sizing, round_up
+from nvfp4_moe.verification.bad_input import BadInput
 
 NAMES = ("max_num_batched_tokens", "topk", "num_experts", "tile")
 """The sizes that an expression may name; `num_experts` is the count on this rank."""
@@ -19,7 +20,7 @@ SUM_OPERATORS = ("+", "-")
 PRODUCT_OPERATORS = ("*", "//", "%")
 
 
-class ExpressionError(ValueError):
+class ExpressionError(BadInput):
     """A text that is no expression, or one without a value for some sizes; `column` counts from 1."""
 
     def __init__(self, column: int, message: str) -> None:
