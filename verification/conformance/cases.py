@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 from nvfp4_moe.verification.conformance.values import GLOBAL_SCALES, VALUES
@@ -39,7 +40,8 @@ SMALL_ROUTINGS: tuple[tuple[int, ...], ...] = (
 )
 """Rows of each expert."""
 
-_MASKED_EXPERTS = 36
+_MASKED_ROWS = 600
+"""Slabs of more rows in all get one row more only."""
 
 EXPERT_COUNTS = (
     1,
@@ -82,6 +84,10 @@ _ONE_ROW_FROM = 16_385
 """Widths from here on get one row: they are there for the columns."""
 
 
+VIEWS = ("global_scale_apart", "global_scale_expanded", "input_transposed", "output_apart")
+"""Every other element of a vector, one element for all experts, columns that follow each other, rows with a gap."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuantCase:
     """One call of a quantizer."""
@@ -105,6 +111,8 @@ class QuantCase:
     """Also the pointers whose declared alignment forbids it; the subject may then refuse."""
     row_gap: int = 0
     """Elements between the rows of the input: a strided view."""
+    view: str = ""
+    """One of `VIEWS`: another tensor that is a view with strides of its own; the subject may refuse."""
 
     @property
     def masked(self) -> bool:
@@ -148,8 +156,28 @@ def quant_cases(operation: str, *, level: int, seed: int) -> Iterator[QuantCase]
             extra_scale_rows=(0, 0, 0, 0, 128, 128, 256, 384)[pick >> 24 & 7],
             offset=(0, 0, 0, 0, 4, 16, 32, 64)[pick >> 32 & 7],
             offset_all=bool(pick >> 40 & 1),
-            row_gap=32 if group == "strided" else 0,
+            row_gap=_ROW_GAPS[index % len(_ROW_GAPS)] if group == "strided" else 0,
         )
+    for number, (view, (k, routing)) in enumerate(product(VIEWS, _VIEWED)):
+        yield QuantCase(
+            operation=operation,
+            group="views",
+            index=number,
+            seed=seed,
+            tokens_per_expert=routing,
+            unrouted_rows=number % 2,
+            k=k,
+            dtype=("bf16", "f16")[number & 1],
+            values="windowed",
+            global_scales="same" if view == "global_scale_expanded" else "distinct",
+            view=view,
+        )
+
+
+_ROW_GAPS = (8, 16, 32, 48, 40)
+"""Elements; a subject that wants rows aligned to 32 bytes may refuse 8 and 40, none may misread them."""
+
+_VIEWED = ((16, (5, 0, 2)), (80, (33, 1)), (256, (130, 3)))
 
 
 def _unrouted(pick: int, k: int) -> int:
@@ -165,26 +193,43 @@ def _values_of(index: int, pick: int, group: str) -> str:
 
 
 def masked_cases(operation: str, *, seed: int) -> Iterator[QuantCase]:
-    """Yield the cases of a masked quantizer: every small width with routings of at most 36 experts."""
-    index = 0
-    for routing in SMALL_ROUTINGS:
-        if not 1 < len(routing) <= _MASKED_EXPERTS:
-            continue
-        for k in SMALL_WIDTHS[:: 1 if len(routing) < 8 else 4]:
-            pick = word(seed, f"masked.{operation}", index)
-            yield QuantCase(
-                operation=operation,
-                group="masked",
-                index=index,
-                seed=seed,
-                tokens_per_expert=routing,
-                unrouted_rows=(0, 1, 5, 130)[pick & 3] if len(routing) < 8 else 1,
-                k=k,
-                dtype=("bf16", "f16")[index & 1],
-                values=_values_of(index, pick >> 8, "masked"),
-                global_scales=GLOBAL_SCALES[(pick >> 16) % len(GLOBAL_SCALES)],
-            )
-            index += 1
+    """Yield the cases of a masked quantizer: every small routing with a width of each class, then single dangers."""
+    for index, (k, routing, group) in enumerate(_masked_shapes()):
+        pick = word(seed, f"masked.{operation}", index)
+        many = len(routing) * max(routing) > _MASKED_ROWS
+        yield QuantCase(
+            operation=operation,
+            group=group,
+            index=index,
+            seed=seed,
+            tokens_per_expert=routing,
+            unrouted_rows=1 if many or k > 272 else (0, 1, 5, 130)[pick & 3],
+            k=k,
+            dtype=("bf16", "f16")[index & 1],
+            values=_values_of(index, pick >> 8, group),
+            global_scales=GLOBAL_SCALES[(pick >> 16) % len(GLOBAL_SCALES)],
+            offset=(0, 0, 0, 0, 4, 16, 32, 64)[pick >> 32 & 7] if group == "masked" else 0,
+            offset_all=bool(pick >> 40 & 1),
+            row_gap=_ROW_GAPS[index % len(_ROW_GAPS)] if group == "strided" else 0,
+        )
+
+
+def _masked_shapes() -> Iterator[tuple[int, tuple[int, ...], str]]:
+    yield 80, (33, 1), "first"
+    for number, routing in enumerate(SMALL_ROUTINGS):
+        for widths in WIDTH_CLASSES:
+            yield widths[number // 2 % len(widths)], routing, "masked"
+    for k, routing in ((16, (385,)), (16, (513, 0, 5)), (80, (263, 1)), (112, (300, 129))):
+        yield k, routing, "slabs"
+    for k in (512, 1056, 2048, 2880, 7168):
+        for routing in ((1,), (3, 0, 4), (17,)):
+            yield k, routing, "widths"
+    for experts in (37, 64, 128, 257):
+        for routing in sparse_routings(experts):
+            yield (16 if max(routing) > 1 else 80), routing, "sparse"
+    for k in (16, 48, 256):
+        for routing in ((5,), (0, 3, 1), (33, 130)):
+            yield k, routing, "strided"
 
 
 def law_bases(operation: str, *, seed: int) -> Iterator[QuantCase]:
@@ -282,6 +327,8 @@ class RoutingCase:
     is_gated: bool
     n: int
     k: int
+    id_gap: int = 0
+    """Ids between the tokens': a slice of a wider tensor; the subject may refuse."""
 
     def to_json(self) -> dict[str, Any]:
         return {"kind": "routing", "operation": "get_cutlass_moe_mm_data", **asdict(self)}
@@ -298,6 +345,9 @@ _TOPK = (*range(1, 11), 12, 16, 22)
 _LAUNCHED_IDS = ((65_536, 1), (8193, 8), (65_537, 1))
 """Tokens and ids of each: as many slots as 2^16 and more."""
 
+_ID_GAPS, _APART = (1, 6), ", apart"
+"""Ids between the tokens', in calls of their own: a subject may refuse them."""
+
 
 def routing_cases(*, level: int, seed: int, id_dtypes: tuple[str, ...]) -> Iterator[RoutingCase]:
     """Yield the cases of `get_cutlass_moe_mm_data`: every expert count with every family of ids, token counts in turn."""
@@ -309,11 +359,12 @@ def routing_cases(*, level: int, seed: int, id_dtypes: tuple[str, ...]) -> Itera
             tokens=tokens,
             topk=topk or _TOPK[pick % len(_TOPK)],
             num_experts=experts,
-            ids=family,
+            ids=family.removesuffix(_APART),
             id_dtype=id_dtypes[(pick >> 32) % len(id_dtypes)],
             is_gated=bool(pick >> 8 & 1),
             n=(16, 37, 512, 1407, 1536, 2048, 2881, 1)[pick >> 16 & 7],
             k=(16, 1024, 2880, 7168)[pick >> 24 & 3],
+            id_gap=_ID_GAPS[index % len(_ID_GAPS)] if family.endswith(_APART) else 0,
         )
 
 
@@ -327,3 +378,6 @@ def _routed(level: int) -> Iterator[tuple[int, str, int, int | None]]:
     for experts in (8, 256):
         for tokens, topk in _LAUNCHED_IDS:
             yield experts, "uniform", tokens, topk
+        for family in ("uniform", "negative"):
+            for tokens, topk in ((3, 2), (130, 8)):
+                yield experts, family + _APART, tokens, topk

@@ -172,7 +172,7 @@ def run_case(subject: Subject, case: Case, arena: Arena) -> Judgement:
 
 _QUANT_TENSORS = (
     *("output", "output_scale", "input", "input_global_scale"),
-    *("input_offset_by_experts", "output_scale_offset_by_experts"),
+    *("input_offset_by_experts", "output_scale_offset_by_experts", "masked_m"),
 )
 
 
@@ -181,10 +181,13 @@ def may_refuse(case: Case, contract: Contract) -> bool:
     captured in a graph."""
     if isinstance(case, LawCase):
         return case.law == "graph"
+    if isinstance(case, RoutingCase):
+        return case.id_gap != 0
     if not isinstance(case, QuantCase):
         return False
     off = case.offset_all and any(case.offset % contract.alignment_of(name) for name in _QUANT_TENSORS)
-    return off or (case.row_gap != 0 and contract.strided == "refused")
+    apart = case.row_gap != 0 and (contract.strided == "refused" or case.masked)
+    return off or apart or case.view != ""
 
 
 def case_from_json(entry: dict[str, Any]) -> Case:

@@ -43,6 +43,7 @@ from nvfp4_moe.verification.conformance.quant_data import (
 )
 from nvfp4_moe.verification.conformance.quant_judge import Outputs, QuantRun, judge
 from nvfp4_moe.verification.conformance.subject import Subject, is_functional
+from nvfp4_moe.verification.conformance.views import give_input, give_scales, take_output, written_output
 from nvfp4_moe.verification.result import Finding
 
 
@@ -93,10 +94,10 @@ def run_quant(
             longer = (1,) if isinstance(form, Ragged) else ()
             packed, scales = returned_bytes(returned, shapes, may_be_longer=longer)
         else:
-            output = call.take("output", form.packed_shape, torch.uint8)
+            output = take_output(call, case, form.packed_shape)
             output_scale = call.take("output_scale", form.scale_shape, torch.int32)
             call.run(case.operation, output, output_scale, *given)
-            packed, scales = call.written("output"), call.written("output_scale")
+            packed, scales = written_output(call, form.packed_shape), call.written("output_scale")
         owns = not is_functional(subject, case.operation)
         return QuantRun(turn.fill, packed, scales, in_place=owns), call.faults
 
@@ -108,16 +109,9 @@ _UNUSED_SCALES = (torch.nan, 0.0, torch.inf)
 def _give(call: Call, case: QuantCase, inputs: QuantInputs, turn: Turn) -> list[torch.Tensor]:
     """Return the guarded inputs in the order of the call, rows that no expert owns poisoned."""
     form, whole = inputs.form, inputs.whole()
-    columns = whole.shape[-1]
-    if case.row_gap:
-        wide = whole.new_full((*whole.shape[:-1], columns + case.row_gap), torch.nan)
-        wide[..., :columns] = whole
-        whole = wide
-    given = call.give("input", whole, decoy=0x3F803F80)
+    given = give_input(call, case, whole)
     given.view(torch.int16)[~form.owned] = turn.poison
-    scales = inputs.global_scale.clone()
-    scales[torch.tensor(case.tokens_per_expert) == 0] = _UNUSED_SCALES[turn.number]
-    tensors = [given[..., :columns], call.give("input_global_scale", scales, decoy=0x3F800000)]
+    tensors = [given, give_scales(call, case, inputs.global_scale, _UNUSED_SCALES[turn.number])]
     if isinstance(form, Masked):
         return [*tensors, call.give("masked_m", form.masked_m, decoy=form.slab_rows)]
     assert isinstance(form, Ragged)

@@ -19,6 +19,7 @@ from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.fault import Fault
 from nvfp4_moe.verification.conformance.memory import Arena
 from nvfp4_moe.verification.conformance.subject import Subject
+from nvfp4_moe.verification.conformance.views import give_ids
 from nvfp4_moe.verification.counter import below, words
 from nvfp4_moe.verification.result import Finding
 
@@ -110,7 +111,7 @@ def run_routing(
         "blockscale_offsets": (experts + 1,),
     }
     with Call(subject, arena, turn) as call:
-        given = call.give("topk_ids", ids, decoy=0)
+        given = give_ids(call, case, ids)
         out = {name: call.take_index(name, shape) for name, shape in shapes.items()}
         call.run(
             OPERATION,

@@ -29,7 +29,7 @@ from nvfp4_moe.verification.conformance.cases import (
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.forms import Kind
 from nvfp4_moe.verification.conformance.laws_check import LAWS, LawCase
-from nvfp4_moe.verification.conformance.plan import PREFIXES, Plan, case_from_json, prefix_of
+from nvfp4_moe.verification.conformance.plan import PREFIXES, Plan, case_from_json, may_refuse, prefix_of
 from nvfp4_moe.verification.conformance.quant_data import form_of, make_inputs
 from nvfp4_moe.verification.conformance.routing_check import make_topk_ids
 from nvfp4_moe.verification.conformance.subject import Subject
@@ -165,7 +165,9 @@ def test_level_1_stays_small_and_level_2_adds_to_it() -> None:
     for cases in CASES.values():
         assert sum(case.elements for case in cases) < 40e6
     more = list(quant_cases(QUANT, level=2, seed=0))
-    assert more[: len(CASES[QUANT])] == CASES[QUANT]
+    assert set(more) >= {case for case in CASES[QUANT] if case.group != "views"}
+    assert [case for case in more if case.group == "views"] == [c for c in CASES[QUANT] if c.group == "views"]
+    assert max(case.rows for case in more) >= 262_141
     one_by_one = {case.tokens_per_expert[0] for case in more if case.k == 256 and case.group == "rows"}
     assert one_by_one == set(range(1, 321))
     near = {case.tokens_per_expert[0] for case in more if case.group == "near_tiles"}
@@ -175,6 +177,28 @@ def test_level_1_stays_small_and_level_2_adds_to_it() -> None:
 def test_the_seed_moves_the_cases() -> None:
     assert list(quant_cases(QUANT, level=1, seed=0)) == CASES[QUANT]
     assert list(quant_cases(QUANT, level=1, seed=1)) != CASES[QUANT]
+
+
+@pytest.mark.parametrize("operation", ["scaled_fp4_masked_quant", "silu_and_mul_scaled_fp4_masked_quant"])
+def test_masked_cases_cover_experts_widths_slabs_offsets_and_strides(operation: str) -> None:
+    cases = list(masked_cases(operation, seed=0))
+    assert cases[0].tokens_per_expert == (33, 1)
+    assert {len(case.tokens_per_expert) for case in cases} >= {1, 2, 36, 37, 64, 257}
+    assert {case.k for case in cases} >= {*SMALL_WIDTHS, 512, 1056, 2880, 7168}
+    assert max(max(case.tokens_per_expert) for case in cases) > 512
+    assert max(max(case.tokens_per_expert) + case.unrouted_rows for case in cases) > 262
+    assert {case.offset for case in cases} == {0, 4, 16, 32, 64}
+    assert len({case.row_gap for case in cases}) > 3
+    assert {(case.values, case.dtype) for case in cases} == set(product(VALUES, DTYPES))
+    assert {case.global_scales for case in cases} == set(GLOBAL_SCALES)
+    assert sum(case.elements for case in cases) < 20e6
+
+
+def test_ids_of_a_wider_tensor_are_calls_of_their_own() -> None:
+    apart = [case for case in ROUTING if case.id_gap]
+    assert {case.id_gap for case in apart} == {1, 6}
+    assert all(may_refuse(case, Contract()) for case in apart)
+    assert len(apart) < len(ROUTING) / 50
 
 
 def test_routing_cases_cover_experts_families_tokens_and_types() -> None:
