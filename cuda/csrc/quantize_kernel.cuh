@@ -254,17 +254,16 @@ __device__ __forceinline__ void copy_expert_vectors(QuantizeArguments& call, int
 }
 
 template <class Type, bool kFused, class Arithmetic>
-__device__ __forceinline__ Result quantize_staged(const QuantizeArguments& call, const uint8_t* staged, int32_t row,
-                                                  int32_t block, const Expert& expert, const Arithmetic& arithmetic) {
-  Registers x = load_registers(staged);
-  Registers up{};
-  if constexpr (kFused) up = load_registers(staged + Ring<kFused>::kRowBytes);
+__device__ __forceinline__ Result quantize_loaded(const QuantizeArguments& call, const Registers& x, const Registers& up,
+                                                  int32_t row, int32_t block, float g, float global_reciprocal,
+                                                  const Arithmetic& arithmetic) {
   if constexpr (std::is_same_v<Arithmetic, NoArithmetic>) {
     return unquantized<kFused>(x, up);
-  } else {
-    if constexpr (kFused) x = gated<Type>(x, up, arithmetic);
-    return quantize_registers<Type, kFused>(call, x, row, block, expert.global_encode_scale, expert.global_reciprocal,
+  } else if constexpr (kFused) {
+    return quantize_registers<Type, kFused>(call, gated<Type>(x, up, arithmetic), row, block, g, global_reciprocal,
                                             arithmetic);
+  } else {
+    return quantize_registers<Type, kFused>(call, x, row, block, g, global_reciprocal, arithmetic);
   }
 }
 
@@ -311,7 +310,11 @@ __device__ __forceinline__ void quantize_rows(const QuantizeArguments& call, con
     if (row < expert.owner.end_row && block < words * kTileBlocks) {
       uint8_t scale = 0;
       if (block < blocks) {
-        const Result result = quantize_staged<Type, kFused>(call, staged, row, block, expert, arithmetic);
+        const Registers x = load_registers(staged);
+        Registers up{};
+        if constexpr (kFused) up = load_registers(staged + Ring<kFused>::kRowBytes);
+        const Result result = quantize_loaded<Type, kFused>(
+            call, x, up, row, block, expert.global_encode_scale, expert.global_reciprocal, arithmetic);
         store_once(call.packed + int64_t{row} * (call.k / 2) + block * (kBlockSize / 2), result.packed);
         scale = result.scale;
       }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "few_rows_kernel.cuh"
 #include "quantize_launch.h"
 #include "quantize_kernel.cuh"
 
@@ -20,6 +21,10 @@ struct Geometry {
 constexpr int64_t kFewRowsEach = 4;
 constexpr int64_t kManyRowsEach = 8;
 constexpr int64_t kManyRows = 32;  // rows for each warp that fits the device
+// Up to here a thread block a row, without a ring; narrow rows leave such blocks too few threads for the search.
+constexpr int64_t kFewRows = 4096;
+constexpr int64_t kFewNarrowRows = 1024;
+constexpr int64_t kNarrowThreads = 256;
 constexpr int64_t kSharedVectorExperts = 2048;  // 24 KiB; more experts are searched in global memory
 
 // `rows` of each of `slabs` slabs (one, or the experts of the masked form).
@@ -48,9 +53,26 @@ Geometry geometry_of(int64_t rows, int64_t slabs, const QuantizeArguments& call,
   return geometry;
 }
 
+// Row padding is left to the other kernel, whose thread blocks are as many and as small as that needs.
+inline bool few_rows(const QuantizeArguments& call, const QuantizeOptions& options) {
+  const int64_t threads = scale_words(call.k) * kTileBlocks;
+  return !options.zero_row_padding && threads <= kFewRowsThreads &&
+         call.rows <= (threads < kNarrowThreads ? kFewNarrowRows : kFewRows);
+}
+
+template <class Type, bool kFused, Form kForm, class Arithmetic>
+cudaError_t launch_few_rows(const QuantizeArguments& call, const Arithmetic& arithmetic, cudaStream_t stream) {
+  const auto threads = static_cast<uint32_t>(round_up(scale_words(call.k) * kTileBlocks, 32));
+  few_rows_kernel<Type, kFused, kForm><<<static_cast<uint32_t>(call.rows), threads, 0, stream>>>(call, arithmetic);
+  return cudaGetLastError();
+}
+
 template <class Type, bool kFused, Form kForm, class Arithmetic>
 cudaError_t launch_kernel(const QuantizeArguments& call, const Arithmetic& arithmetic, const QuantizeOptions& options,
                           cudaStream_t stream) {
+  if constexpr (kForm != Form::kMasked) {
+    if (few_rows(call, options)) return launch_few_rows<Type, kFused, kForm>(call, arithmetic, stream);
+  }
   constexpr size_t kSharedWithoutAsking = 48 * 1024;
   int device = 0;
   int multiprocessors = 1;

@@ -8,26 +8,39 @@ namespace nvfp4_moe::device {
 namespace {
 
 constexpr int kFewestWarps = 8;
-constexpr int kWarpsBeforeBlocks = 16;  // warps of a thread block that are wanted before the cluster grows
+constexpr int kMostGroupsAlone = 32;     // groups of 32 ids that one thread block takes without others
+constexpr int kGroupsOfAWarp = 4;        // wanted, before a block gets more warps
+constexpr int kGroupsOfABlock = 16;      // wanted, before there are more clusters
+constexpr int kMostClusters = 4;         // each reads all ids
 
 struct Plan {
-  int blocks;
+  int clusters;
+  int blocks;  // of a cluster
   int warps;
+  bool staged;
   size_t shared_bytes;
 };
 
 Plan plan_for(int64_t slots, int32_t experts, int shared_limit, int most_blocks) {
   const int64_t groups = std::max<int64_t>(1, ceil_div(slots, kWarp));
-  const int64_t fitting = shared_limit / 4 / int64_t{experts} - 2;
+  const int64_t fitting = shared_limit / 4 / int64_t{experts} - 3;
   if (fitting < 1) {
-    binding::value_error(binding::Text() << "num_experts must be at most " << shared_limit / 12
+    binding::value_error(binding::Text() << "num_experts must be at most " << shared_limit / 16
                                          << " on this device, got " << experts);
   }
-  int blocks = 1;
-  while (blocks < most_blocks && groups > int64_t{blocks} * kWarpsBeforeBlocks) blocks *= 2;
-  const int64_t wanted = std::clamp<int64_t>(ceil_div(groups, blocks), kFewestWarps, kMostWarps);
+  const int blocks = groups <= kMostGroupsAlone ? 1 : most_blocks;
+  int clusters = 1;
+  if (blocks > 1 && ceil_div(slots, blocks) + kMostWarps * kWarp <= kMostOutside) {
+    while (clusters < kMostClusters && groups > int64_t{clusters} * blocks * kGroupsOfABlock) clusters *= 2;
+  }
+  const int64_t wanted =
+      std::clamp<int64_t>(ceil_div(groups, int64_t{clusters} * blocks * kGroupsOfAWarp), kFewestWarps, kMostWarps);
   const auto warps = static_cast<int>(std::min(wanted, fitting));
-  return Plan{blocks, warps, static_cast<size_t>(warps + 2) * static_cast<size_t>(experts) * 4};
+  const auto counts = static_cast<size_t>(warps + 3) * static_cast<size_t>(experts) * 4;
+  const int64_t slots_a_block = round_up(ceil_div(slots, int64_t{clusters} * blocks * warps), kSegmentGrain) * warps;
+  const bool staged = slots_a_block <= Staged<int32_t>::kMostSlots && experts <= Staged<int32_t>::kMostExperts &&
+                      counts + 4 * static_cast<size_t>(slots_a_block) <= static_cast<size_t>(shared_limit);
+  return Plan{clusters, blocks, warps, staged, counts + (staged ? 4 * static_cast<size_t>(slots_a_block) : 0)};
 }
 
 template <class Id>
@@ -37,13 +50,12 @@ struct Launch {
   cudaLaunchAttribute cluster{};
   cudaLaunchConfig_t config{};
 
-  Launch(const Plan& chosen, cudaStream_t stream)
-      : plan(chosen), kernel(chosen.blocks > 1 ? routing_kernel<Id, true> : routing_kernel<Id, false>) {
+  Launch(const Plan& chosen, cudaStream_t stream) : plan(chosen), kernel(kernel_of(chosen)) {
     cluster.id = cudaLaunchAttributeClusterDimension;
     cluster.val.clusterDim.x = static_cast<unsigned>(plan.blocks);
     cluster.val.clusterDim.y = 1;
     cluster.val.clusterDim.z = 1;
-    config.gridDim = dim3(static_cast<unsigned>(plan.blocks));
+    config.gridDim = dim3(static_cast<unsigned>(plan.clusters * plan.blocks));
     config.blockDim = dim3(static_cast<unsigned>(plan.warps * kWarp));
     config.dynamicSmemBytes = plan.shared_bytes;
     config.stream = stream;
@@ -60,6 +72,11 @@ struct Launch {
     }
   }
   Launch(const Launch&) = delete;  // `config` points into it
+
+  static auto kernel_of(const Plan& plan) {
+    if (plan.blocks == 1) return plan.staged ? routing_kernel<Id, false, Staged> : routing_kernel<Id, false, Unstaged>;
+    return plan.staged ? routing_kernel<Id, true, Staged> : routing_kernel<Id, true, Unstaged>;
+  }
 
   bool fits() {
     int clusters = 0;

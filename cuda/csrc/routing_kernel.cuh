@@ -1,9 +1,14 @@
 // Routing data on the GPU: the counting sort of nvfp4_moe/routing.h in one launch.
 //
-// One cluster of up to sixteen thread blocks; a worker is a warp. Counts live in shared memory, one row a warp, and blocks
-// read each other's totals through distributed shared memory, so the ids are read twice and nothing else goes through
-// global memory but the outputs. A warp counts with atomic additions to its own row, whose order does not matter, and
-// places by votes: a lane's rank is the number of lanes below it with the same expert, which keeps the order.
+// Clusters of up to sixteen thread blocks that know nothing of one another, since waiting for all would cost a launch: each
+// places its own slice of the ids, and counts those of the others only, which is cheap. A worker is a warp. Counts live in
+// shared memory, one row a warp, and blocks of a cluster read each other's totals through distributed shared memory. The
+// first walk over a segment counts, and gives each id its
+// rank among the warp's ids of that expert: lanes with the same expert find one another by votes, and a lane's rank is
+// what the warp has counted so far plus the number of such lanes below it, which keeps the order. The second walk adds
+// offset, earlier workers and rank, and has nothing to wait for. Between the two, expert and rank of each id stay in
+// shared memory (`Staged`) or, in large batches, the rank waits in the output that it will become (`Unstaged`); the ids
+// are then read a second time. Device memory sees one read of the ids; the clusters' other reads end in the L2 cache.
 #pragma once
 
 #include <cooperative_groups.h>
@@ -15,29 +20,74 @@ namespace nvfp4_moe::device {
 namespace cg = cooperative_groups;
 
 constexpr int kWarp = 32;
-constexpr int kMostWarps = 32;
+constexpr int kMostWarps = 16;
 constexpr int kPortableBlocks = 8;      // a cluster of this size runs everywhere
 constexpr int kMostBlocks = 16;         // where the device allows it
 constexpr uint32_t kAllLanes = 0xFFFFFFFFu;
 
-// Calls work(slot, expert) for the slots of a segment, 32 at a time in order, while the next two ids are on their way.
-// Lanes behind the segment take part with slot -1 and no expert. Not unrolled: the code runs once or a few times, and
-// fetching more of it would take longer than running it.
-template <class Id, class Work>
-__device__ __forceinline__ void for_slots(const RoutingArguments<Id>& call, const Segment& segment, int lane,
-                                          const Work& work) {
-  const auto expert_at = [&](int32_t slot) { return slot < segment.last ? expert_of_slot(call, slot) : kNoExpert; };
-  int32_t slot = segment.first + lane;
-  int32_t now = expert_at(slot);
-  int32_t next = expert_at(slot + kWarp);
+// What the first walk leaves for the second about a slot.
+struct Ranked {
+  int32_t expert;
+  int32_t rank;  // among the warp's earlier slots of that expert
+};
+
+// In shared memory, expert and rank in one word. A lane reads only what it wrote itself.
+template <class Id>
+class Staged {
+ public:
+  static constexpr int32_t kMostExperts = 1 << 15;
+  static constexpr int32_t kMostSlots = 1 << 15;  // of a block
+
+  __device__ __forceinline__ Staged(const RoutingArguments<Id>& call, int32_t* stage, int32_t block_first)
+      : call_(call), stage_(stage - block_first) {}
+
+  // Brings a lane's ids of a segment in, several at a time.
+  __device__ __forceinline__ void fetch(const Segment& segment, int lane) const {
+    constexpr int kAtOnce = 4;
 #pragma unroll 1
-  for (int32_t base = segment.first; base < segment.last; base += kWarp, slot += kWarp) {
-    const int32_t later = expert_at(slot + 2 * kWarp);
-    work(slot < segment.last ? slot : -1, now);
-    now = next;
-    next = later;
+    for (int32_t slot = segment.first + lane; slot < segment.last; slot += kAtOnce * kWarp) {
+      int32_t expert[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        expert[i] = slot + i * kWarp < segment.last ? expert_of_slot(call_, slot + i * kWarp) : kNoExpert;
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (slot + i * kWarp < segment.last) stage_[slot + i * kWarp] = expert[i] << 16;
+      }
+    }
   }
-}
+  __device__ __forceinline__ int32_t expert(int32_t slot) const { return stage_[slot] >> 16; }
+  __device__ __forceinline__ void keep(int32_t slot, const Ranked& ranked) const {
+    stage_[slot] = ranked.expert << 16 | ranked.rank;
+  }
+  __device__ __forceinline__ Ranked kept(int32_t slot) const {
+    return Ranked{stage_[slot] >> 16, stage_[slot] & 0xFFFF};
+  }
+
+ private:
+  const RoutingArguments<Id>& call_;
+  int32_t* stage_;
+};
+
+// In global memory.
+template <class Id>
+class Unstaged {
+ public:
+  __device__ __forceinline__ Unstaged(const RoutingArguments<Id>& call, int32_t*, int32_t) : call_(call) {}
+
+  __device__ __forceinline__ void fetch(const Segment&, int) const {}
+  __device__ __forceinline__ int32_t expert(int32_t slot) const { return expert_of_slot(call_, slot); }
+  __device__ __forceinline__ void keep(int32_t slot, const Ranked& ranked) const {
+    call_.output_permutation[slot] = ranked.rank;
+  }
+  __device__ __forceinline__ Ranked kept(int32_t slot) const {
+    return Ranked{expert_of_slot(call_, slot), call_.output_permutation[slot]};
+  }
+
+ private:
+  const RoutingArguments<Id>& call_;
+};
 
 // The lanes whose value is the same, values in [-1, 2^bits): one vote a bit, which is faster than match.any here.
 __device__ __forceinline__ uint32_t lanes_with_same(int32_t value, int32_t bits) {
@@ -112,6 +162,10 @@ struct Team {
       return mine;
     }
   }
+  __device__ __forceinline__ int blocks() const {
+    if constexpr (kCluster) return static_cast<int>(cg::this_cluster().num_blocks());
+    return 1;
+  }
   __device__ __forceinline__ void arrive() const {
     if constexpr (kCluster) cg::this_cluster().barrier_arrive();
   }
@@ -120,7 +174,88 @@ struct Team {
   }
 };
 
-template <class Id, bool kCluster>
+// The warp's counts of the experts become what its earlier warps have of them; `totals` gets the sums. Reads go ahead of
+// the writes, since the compiler cannot see that they do not meet.
+__device__ __forceinline__ void sum_over_warps(int32_t* seen, int32_t* totals, int32_t experts, int warps) {
+  constexpr int kAtOnce = 8;
+  for (auto e = static_cast<int32_t>(threadIdx.x); e < experts; e += static_cast<int32_t>(blockDim.x)) {
+    int32_t sum = 0;
+#pragma unroll 1
+    for (int first = 0; first < warps; first += kAtOnce) {
+      int32_t count[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) count[i] = first + i < warps ? seen[(first + i) * experts + e] : 0;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i < warps) seen[(first + i) * experts + e] = sum;
+        sum += count[i];
+      }
+    }
+    totals[e] = sum;
+  }
+}
+
+// Counts of ids outside the cluster's slice, of one block: before it in the lower half, behind it in the upper one.
+constexpr int32_t kMostOutside = 0xFFFF;  // ids that a block may count there
+constexpr int32_t kOneBehind = 0x10000;
+
+// The block's share of the ids outside [first, last), counted by expert into `outside`.
+template <class Id>
+__device__ __forceinline__ void count_outside(const RoutingArguments<Id>& call, int32_t first, int32_t last,
+                                              int32_t* outside, int block, int blocks) {
+  constexpr int kAtOnce = 8;
+  const auto threads = static_cast<int32_t>(blockDim.x);
+  const int32_t stride = blocks * threads;
+#pragma unroll 1
+  for (int32_t slot = block * threads + static_cast<int32_t>(threadIdx.x); slot < call.slots; slot += kAtOnce * stride) {
+    int32_t expert[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const int64_t at = slot + int64_t{i} * stride;
+      const bool counts = at < call.slots && (at < first || at >= last);
+      expert[i] = counts ? expert_of_slot(call, static_cast<int32_t>(at)) : kNoExpert;
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (expert[i] != kNoExpert) atomicAdd(outside + expert[i], slot + i * stride < first ? 1 : kOneBehind);
+    }
+  }
+}
+
+struct Count {
+  int32_t all;
+  int32_t before;  // in earlier clusters, and earlier blocks of this one
+};
+
+// An expert's rows in all blocks; every block is asked at once. `outside` is null where there is one cluster.
+template <bool kCluster>
+__device__ __forceinline__ Count count_of_expert(const Team<kCluster>& team, int32_t* totals, int32_t* outside, int32_t e,
+                                                 int block, int blocks) {
+  if constexpr (!kCluster) {
+    return Count{totals[e], 0};
+  } else {
+    int32_t own[kMostBlocks];
+    int32_t others[kMostBlocks] = {};
+#pragma unroll
+    for (int other = 0; other < kMostBlocks; ++other) own[other] = team.totals_of(totals, min(other, blocks - 1))[e];
+    if (outside != nullptr) {
+#pragma unroll
+      for (int other = 0; other < kMostBlocks; ++other) {
+        others[other] = team.totals_of(outside, min(other, blocks - 1))[e];
+      }
+    }
+    Count count{0, 0};
+#pragma unroll
+    for (int other = 0; other < kMostBlocks; ++other) {
+      if (other >= blocks) continue;
+      count.all += own[other] + (others[other] & kMostOutside) + (static_cast<uint32_t>(others[other]) >> 16);
+      count.before += (others[other] & kMostOutside) + (other < block ? own[other] : 0);
+    }
+    return count;
+  }
+}
+
+template <class Id, bool kCluster, template <class> class Between>
 __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid_constant__ RoutingArguments<Id> call) {
   extern __shared__ int32_t shared[];
   __shared__ int2 warp_sums[kMostWarps];
@@ -130,49 +265,58 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
   const int lane = thread % kWarp;
   const int warp = thread / kWarp;
   const int warps = threads / kWarp;
-  const int block = kCluster ? static_cast<int>(blockIdx.x) : 0;
-  const int blocks = kCluster ? static_cast<int>(gridDim.x) : 1;
-  int32_t* totals = shared;                  // (E,) of this block; other blocks read it
-  int32_t* starts = shared + call.experts;   // (E,) first position of this block's rows
+  const int blocks = team.blocks();  // of a cluster
+  const int block = static_cast<int>(blockIdx.x) % blocks;
+  const int cluster = static_cast<int>(blockIdx.x) / blocks;
+  const int all_blocks = static_cast<int>(gridDim.x);
+  int32_t* totals = shared;                  // (E,) of this block's ids; other blocks read it
+  int32_t* outside = shared + call.experts;  // (E,) of this block's share of the ids outside the slice; likewise
+  int32_t* starts = outside + call.experts;  // (E,) first position of this block's rows
   int32_t* seen = starts + call.experts;     // (warps, E)
   int32_t* mine = seen + warp * call.experts;
+  const auto segment_at = [&](int64_t worker) { return segment_of(worker, int64_t{all_blocks} * warps, call.slots); };
+  const Segment segment = segment_at(int64_t{blockIdx.x} * warps + warp);
+  const Between<Id> between(call, seen + warps * call.experts, segment_at(int64_t{blockIdx.x} * warps).first);
+  between.fetch(segment, lane);
 
+  const bool alone = all_blocks == blocks;
+  if (!alone) {
+    for (int e = thread; e < call.experts; e += threads) outside[e] = 0;
+    __syncthreads();
+    const int64_t workers = int64_t{blocks} * warps;  // of a cluster
+    count_outside(call, segment_at(cluster * workers).first, segment_at((cluster + 1) * workers - 1).last, outside, block,
+                  blocks);
+  }
   for (int e = lane; e < call.experts; e += kWarp) mine[e] = 0;
   __syncwarp();
-  const Segment segment = segment_of(block * warps + warp, blocks * warps, call.slots);
-  for_slots(call, segment, lane, [&](int32_t, int32_t expert) {
-    if (expert != kNoExpert) atomicAdd(mine + expert, 1);
-  });
-  __syncthreads();
-  for (int e = thread; e < call.experts; e += threads) {
-    int32_t sum = 0;
-#pragma unroll 8
-    for (int w = 0; w < warps; ++w) {
-      const int32_t count = seen[w * call.experts + e];
-      seen[w * call.experts + e] = sum;
-      sum += count;
-    }
-    totals[e] = sum;
+  const int32_t bits = 32 - __clz(call.experts);  // -1 has all of them set, which no expert has
+#pragma unroll 1
+  for (int32_t slot = segment.first + lane; slot - lane < segment.last; slot += kWarp) {
+    const int32_t expert = slot < segment.last ? between.expert(slot) : kNoExpert;
+    const uint32_t peers = lanes_with_same(expert, bits);
+    const uint32_t below = peers & ((1u << lane) - 1u);
+    const int32_t earlier = expert != kNoExpert ? mine[expert] : 0;
+    __syncwarp();
+    if (expert != kNoExpert && below == 0) mine[expert] = earlier + __popc(peers);
+    if (slot < segment.last) between.keep(slot, Ranked{expert, expert != kNoExpert ? earlier + __popc(below) : 0});
+    __syncwarp();
   }
+  __syncthreads();
+  sum_over_warps(seen, totals, call.experts, warps);
   team.sync();
 
   int2 running = make_int2(0, 0);  // routed rows and padded rows of the experts before
   for (int first = 0; first < call.experts; first += threads) {
     const int e = first + thread;
-    int32_t count = 0;
-    int32_t before = 0;
-#pragma unroll
-    for (int other = 0; other < kMostBlocks; ++other) {
-      if (other >= blocks || e >= call.experts) break;
-      if (other == block) before = count;
-      count += team.totals_of(totals, other)[e];
-    }
-    const auto padded = static_cast<int32_t>(round_up(count, kTileRows));
+    const bool live = e < call.experts;
+    Count count = count_of_expert(team, totals, alone ? nullptr : outside, min(e, call.experts - 1), block, blocks);
+    if (!live) count.all = 0;
+    const auto padded = static_cast<int32_t>(round_up(count.all, kTileRows));
     int2 total;
-    const int2 offset = block_scan(make_int2(count, padded), warp_sums, total);
-    if (e < call.experts) {
-      starts[e] = running.x + offset.x + before;
-      if (block == 0) write_expert(call, e, count, running.x + offset.x, running.y + offset.y, Store{});
+    const int2 offset = block_scan(make_int2(count.all, padded), warp_sums, total);
+    if (live) {
+      starts[e] = running.x + offset.x + count.before;
+      if (blockIdx.x == 0) write_expert(call, e, count.all, running.x + offset.x, running.y + offset.y, Store{});
     }
     running = make_int2(running.x + total.x, running.y + total.y);
   }
@@ -180,25 +324,22 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
   __syncthreads();
 
   const int32_t routed_rows = running.x;
-  const int32_t bits = 32 - __clz(call.experts);  // -1 has all of them set, which no expert has
   const int32_t whole = kWarp / call.topk;
   const int32_t rest = kWarp % call.topk;
   Token at(segment.first + lane, call.topk);
-  for_slots(call, segment, lane, [&](int32_t slot, int32_t expert) {
-    const uint32_t peers = lanes_with_same(expert, bits);
-    const uint32_t below = peers & ((1u << lane) - 1u);
-    if (expert != kNoExpert) {
-      place_slot(call, slot, at.token, starts[expert] + mine[expert] + __popc(below), Store{});
-    } else if (slot >= 0) {
+#pragma unroll 2
+  for (int32_t slot = segment.first + lane; slot < segment.last; slot += kWarp) {
+    const Ranked ranked = between.kept(slot);
+    if (ranked.expert != kNoExpert) {
+      place_slot(call, slot, at.token, starts[ranked.expert] + mine[ranked.expert] + ranked.rank, Store{});
+    } else {
       skip_slot(call, slot, routed_rows, Store{});
     }
-    __syncwarp();
-    if (expert != kNoExpert && below == 0) mine[expert] += __popc(peers);
-    __syncwarp();
     at.step(whole, rest, call.topk);
-  });
-  for (int32_t position = routed_rows + block * threads + thread; position < call.slots; position += blocks * threads) {
-    clear_tail(call, position, Store{});
+  }
+  for (int64_t at_slot = routed_rows + int64_t{blockIdx.x} * threads + thread; at_slot < call.slots;
+       at_slot += int64_t{all_blocks} * threads) {
+    clear_tail(call, static_cast<int32_t>(at_slot), Store{});
   }
   team.wait();  // no block leaves while another may read its totals
 }

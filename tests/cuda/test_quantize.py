@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from nvfp4_moe.cuda.ops import HostOps, Ops
+from nvfp4_moe.cuda.ops import CudaOps, HostOps, Ops
+from nvfp4_moe.reference.arithmetic import HardwareOperations
 from nvfp4_moe.reference.experts import quantize_experts, quantize_masked
 from nvfp4_moe.reference.silu import silu_and_mul
 
@@ -250,6 +251,77 @@ def test_wrong_values_are_refused_by_the_host_twin(
     with pytest.raises(error, match=text):
         HostOps().scaled_fp4_experts_quant(*edit(case))
     assert (case.packed == FILL).all()
+
+
+@pytest.mark.parametrize("form", ["plain", "fused", "gathered"])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("arithmetic", ["ieee", "hardware"])
+@pytest.mark.parametrize(
+    ("counts", "k"), [([1], 16), ([3, 0, 130], 208), ([1, 0, 2] * 200, 80), ([2, 1], 7168)]
+)
+def test_golden_bytes_with_row_padding_unwritten(
+    subject: Ops,
+    ragged: Ragged,
+    same_bytes: SameBytes,
+    counts: list[int],
+    k: int,
+    arithmetic: str,
+    dtype: torch.dtype,
+    form: str,
+) -> None:
+    """Few rows without row padding run on a kernel of their own."""
+    if arithmetic == "hardware" and subject.device_type == "cuda":
+        chip: Any = HardwareOperations(torch.cuda.get_device_name())
+    else:
+        chip = arithmetic
+    case = ragged(counts, k, dtype, fused=form == "fused", arithmetic=chip, device=subject.device_type)
+    ops = subject.options(row_padding="unwritten", arithmetic=arithmetic)
+    if form == "fused":
+        ops.silu_and_mul_scaled_fp4_experts_quant(*case.arguments())
+    elif form == "plain":
+        ops.scaled_fp4_experts_quant(*case.arguments())
+    else:
+        order = torch.arange(len(case.input), dtype=torch.int32, device=case.input.device).flip(0)
+        backwards = case.with_input(case.input.flip(0).contiguous())
+        ops.scaled_fp4_experts_quant(*backwards.arguments(), input_map=order)
+    same_bytes("packed", case.packed, case.true_packed)
+    expected = torch.where(case.owned_scale, case.true_scale, FILL)
+    same_bytes("block_scale", case.block_scale, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("row_padding", ["zero", "unwritten"])
+def test_rows_whose_scales_lie_outside_the_buffer_are_not_written(
+    ragged: Ragged, same_bytes: SameBytes, row_padding: str
+) -> None:
+    case = ragged([5, 130], 80, torch.bfloat16, device="cuda", spare_rows=0, spare_scale_rows=0)
+    fitting = 5 + 128  # one tile of the second expert
+    packed, _, *rest = case.arguments()
+    ops = CudaOps(arithmetic="ieee", row_padding=row_padding)
+    ops.scaled_fp4_experts_quant(packed, case.block_scale[:256], *rest)
+    same_bytes("packed", packed[:fitting], case.true_packed[:fitting])
+    assert (packed[fitting:] == FILL).all()
+    assert (case.block_scale[256:].view(torch.uint8) == FILL).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(
+    "offsets", [[0, 9, 4, 9], [5, 2, 9, 7], [0, 2**31 - 1, 0, 9], [9, 9, 9, 9], [-3, 4, 4, 9]], ids=str
+)
+def test_offsets_that_do_not_ascend_reach_nothing_outside(ragged: Ragged, offsets: list[int]) -> None:
+    case = ragged([4, 0, 5], 80, torch.bfloat16, device="cuda", spare_rows=0)
+    guarded = torch.full(
+        (len(case.block_scale) + 512, case.block_scale.shape[1]), -1, dtype=torch.int32, device="cuda"
+    )
+    packed, _, input, scale, _, starts = case.arguments()
+    wrong = torch.tensor(offsets, dtype=torch.int32, device="cuda")
+    for shift in (0, 128, -128, 10**6):
+        for row_padding in ("zero", "unwritten"):
+            ops = CudaOps(row_padding=row_padding)
+            ops.scaled_fp4_experts_quant(packed, guarded[256:-256], input, scale, wrong, starts + shift)
+    torch.cuda.synchronize()
+    assert (guarded[:256] == -1).all()
+    assert (guarded[-256:] == -1).all()
 
 
 @pytest.mark.parametrize("unused", [0.0, -1.0, float("inf"), float("nan")], ids=str)
