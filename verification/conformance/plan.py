@@ -83,6 +83,8 @@ class Plan:
     """Laws that are tried on each operation."""
     untested: tuple[str, ...] = ()
     """Operations of the subject that have no cases."""
+    device: str = "cpu"
+    """Of the subject: "cpu" or "cuda"."""
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -110,7 +112,7 @@ class Plan:
             for base in () if masked else law_bases(operation, seed=seed):
                 if _quant_in_domain(base, contract):
                     yield from (LawCase(law=law, base=base) for law in self.laws[operation])
-        yield from refusal_cases(operation, contract)
+        yield from refusal_cases(operation, contract, device=self.device)
 
     @classmethod
     def of(cls, subject: Subject | Card, *, level: int, seed: int) -> Plan:
@@ -119,7 +121,7 @@ class Plan:
         tested = tuple(op for op in PREFIXES if op in card.operations)
         laws = {op: laws_of(card.device, in_place=op not in card.functional) for op in tested}
         untested = tuple(op for op in UNTESTED if op in card.operations)
-        return cls(tested, level, seed, card.contract, laws, untested)
+        return cls(tested, level, seed, card.contract, laws, untested, card.device)
 
     def claims(self) -> list[str]:
         """Return every claim id of the subject's operations: one without a case is SKIPPED, it does not vanish."""

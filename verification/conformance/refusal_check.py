@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from nvfp4_moe.reference.padding import TILE
 from nvfp4_moe.verification.conformance.call import TURNS, Call, Judgement, Refused, SubjectRaised
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.fault import Fault
@@ -86,20 +87,28 @@ QUANT_WRONGS: dict[str, Callable[[dict[str, Spec]], None]] = {
     "expert offsets int64": _retyped("input_offset_by_experts", torch.int64),
     "scale offsets int64": _retyped("output_scale_offset_by_experts", torch.int64),
     "a global scale too many": _longer("input_global_scale", by=2),
+    "one global scale for all": _longer("input_global_scale", by=1 - len(_COUNTS)),
+    "expert offsets too short": _longer("input_offset_by_experts", by=-1),
     "scale offsets too short": _longer("output_scale_offset_by_experts", by=-1),
     "output too narrow": _longer("output", by=-8),
     "output rows too few": _longer("output", by=-1, dimension=0),
+    "scales too narrow": _longer("output_scale", by=-1),
+    "scale rows too few": _longer("output_scale", by=-TILE, dimension=0),
     "input of one dimension": _flat("input"),
 }
 """What can be wrong with a ragged call; "k" and "experts" besides, which change every tensor."""
 
+WRONG_IDS = {"an id E": _EXPERTS, "an id far above E": 1 << 20, "an id -2": -2}
+"""Values, which a call of a library on the host checks; a kernel cannot refuse, for it they are outside the domain."""
+
 ROUTING_WRONGS = ("ids float32", "ids int16", "ids int64", "offsets too short", "sizes of two columns")
 
 
-def refusal_cases(operation: str, contract: Contract) -> list[RefusalCase]:
+def refusal_cases(operation: str, contract: Contract, *, device: str = "cpu") -> list[RefusalCase]:
     """Return the refusal cases of an operation; none for those whose domain the protocol leaves open."""
     if operation == ROUTING:
         wrongs = [wrong for wrong in ROUTING_WRONGS if wrong.removeprefix("ids ") not in contract.id_dtypes]
+        wrongs += WRONG_IDS if device == "cpu" else ()
     elif operation in ("scaled_fp4_experts_quant", "silu_and_mul_scaled_fp4_experts_quant"):
         wrongs = ["k", *QUANT_WRONGS, *(["experts"] if contract.max_experts is not None else [])]
     else:
@@ -169,7 +178,9 @@ def _call_routing(call: Call, case: RefusalCase) -> None:
         case.wrong, torch.int32
     )
     columns = 2 if case.wrong == "sizes of two columns" else 3
-    ids = (torch.arange(slots) % _EXPERTS).to(dtype).view(_TOKENS, _TOPK)
+    ids = (torch.arange(slots) % _EXPERTS).to(dtype)
+    ids[slots // 2] = WRONG_IDS.get(case.wrong, 0)
+    ids = ids.view(_TOKENS, _TOPK)
     call.run(
         ROUTING,
         call.give("topk_ids", ids),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 import torch
@@ -33,10 +34,14 @@ from nvfp4_moe.verification.result import Finding
 SHUFFLE, SWIZZLE = "shuffle_rows", "swizzle"
 DTYPES = {"uint8": torch.uint8, "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 MAPS = ("random", "identity", "reversed", "one_row", "last_row")
-_SHUFFLE_ROWS = (0, 1, 2, 3, 5, 16, 31, 33, 64, 129, 257)
-_SHUFFLE_WIDTHS = (16, 48, 64, 272, 2048, 2880)
-_SWIZZLE_ROWS = (1, 2, 31, 32, 33, 64, 127, 128, 129, 255, 257)
+_SHUFFLE_ROWS = (33, 0, 1, 2, 3, 5, 16, 31, 64, 129, 257)
+_SHUFFLE_WIDTHS = (5, 16, 45, 48, 64, 180, 272, 2048, 2880)
+_SHUFFLE_LARGE = ((1025, 16), (4099, 5), (513, 272), (33, 4096), (5, 7168), (3, 16_384), (65_537, 8))
+"""Rows of the result and columns."""
+_SWIZZLE_ROWS = (33, 1, 2, 3, 31, 32, 64, 127, 128, 129, 255, 257, 508, 512, 1028)
 _SWIZZLE_BLOCKS = (1, 2, 3, 4, 5, 8, 17, 180)
+_SWIZZLE_LARGE = ((2048, 5), (4099, 3), (1029, 64), (1, 721), (130, 450), (2880, 16))
+"""Rows and scale columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,30 +70,22 @@ class RowsCase:
 
 def rows_cases(operation: str, *, seed: int) -> Iterator[RowsCase]:
     """Yield the cases of `shuffle_rows` (every row count with every width) or `swizzle` (the same)."""
-    rows_of, columns_of = (
-        (_SHUFFLE_ROWS, _SHUFFLE_WIDTHS) if operation == SHUFFLE else (_SWIZZLE_ROWS, _SWIZZLE_BLOCKS)
-    )
-    index = 0
-    for mapped in rows_of:
-        for columns in columns_of:
-            if operation == SWIZZLE:
-                yield RowsCase(operation=operation, index=index, seed=seed, rows=4 * mapped, columns=columns)
-                yield RowsCase(
-                    operation=operation, index=index + 1, seed=seed, rows=mapped, columns=4 * columns
-                )
-                index += 2
-                continue
-            yield RowsCase(
-                operation=operation,
-                index=index,
-                seed=seed,
-                rows=max(1, mapped // (1, 2, 3)[index % 3]),
-                columns=columns,
-                dtype=list(DTYPES)[index % len(DTYPES)],
-                mapped_rows=mapped,
-                map=MAPS[index % len(MAPS)],
-            )
-            index += 1
+    if operation == SWIZZLE:
+        shapes = [*product(_SWIZZLE_ROWS, _SWIZZLE_BLOCKS), *_SWIZZLE_LARGE]
+        for index, (rows, columns) in enumerate(shapes):
+            yield RowsCase(operation=operation, index=index, seed=seed, rows=rows, columns=columns)
+        return
+    for index, (mapped, columns) in enumerate([*product(_SHUFFLE_ROWS, _SHUFFLE_WIDTHS), *_SHUFFLE_LARGE]):
+        yield RowsCase(
+            operation=operation,
+            index=index,
+            seed=seed,
+            rows=max(1, mapped // (1, 2, 3)[index % 3]),
+            columns=columns,
+            dtype=list(DTYPES)[index % len(DTYPES)],
+            mapped_rows=mapped,
+            map=MAPS[index % len(MAPS)],
+        )
 
 
 def make_rows(case: RowsCase) -> torch.Tensor:

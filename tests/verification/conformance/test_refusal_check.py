@@ -14,6 +14,7 @@ from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.memory import HostArena
 from nvfp4_moe.verification.conformance.refusal_check import (
     QUANT_WRONGS,
+    WRONG_IDS,
     RefusalCase,
     check_refusal,
     refusal_cases,
@@ -130,3 +131,19 @@ def test_cases_follow_the_contract() -> None:
     assert "ids int64" not in wrongs
     assert "experts" not in {case.wrong for case in refusal_cases(QUANT, Contract())}
     assert refusal_cases("shuffle_rows", Contract()) == []
+    on_host, on_device = (
+        {case.wrong for case in refusal_cases(ROUTING, Contract(), device=device)}
+        for device in ("cpu", "cuda")
+    )
+    assert on_host - on_device == set(WRONG_IDS)
+    assert on_device <= on_host
+
+
+@pytest.mark.parametrize(("wrong", "value"), WRONG_IDS.items())
+def test_ids_outside_the_experts(wrong: str, value: int) -> None:
+    seen: list[list[int]] = []
+    faults(
+        lambda ids, *others: seen.append(ids.view(-1).tolist()), RefusalCase(operation=ROUTING, wrong=wrong)
+    )
+    assert seen[0].count(value) == 1
+    assert sum(not 0 <= one < 4 for one in seen[0]) == 1

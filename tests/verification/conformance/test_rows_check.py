@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -106,4 +107,15 @@ def test_cases_cover_rows_and_widths() -> None:
     assert {case.mapped_rows for case in cases} >= {0, 1, 33, 129}
     for name in ("dtype", "map", "columns", "rows"):
         assert len({getattr(case, name) for case in cases}) >= 4
-    assert {case.columns % 4 for case in rows_cases(SWIZZLE, seed=0)} == {0, 1, 2, 3}
+    assert {case.columns for case in cases} >= {5, 45, 180, 4096, 7168}
+    assert max(case.mapped_rows for case in cases) > 65_535
+    assert {(case.columns, case.dtype) for case in cases if case.columns <= 2880 and case.columns > 8} == set(
+        product((16, 45, 48, 64, 180, 272, 2048, 2880), DTYPES)
+    )
+    swizzled = list(rows_cases(SWIZZLE, seed=0))
+    assert {(case.rows % 4, case.columns % 4) for case in swizzled} == set(product(range(4), repeat=2))
+    assert max(case.rows for case in swizzled) > 1028
+    assert max(case.columns for case in swizzled) > 180
+    for all_of_one in (cases, swizzled):
+        assert 33 in (all_of_one[0].rows, all_of_one[0].mapped_rows)
+        assert sum(case.elements for case in all_of_one) < 5e6
