@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from nvfp4_moe.verification.bench.ratios import Baseline, Ratio, Times, compare, read_baseline
+from nvfp4_moe.verification.bench.record import table
 
 STORED = Baseline(chip="any", noise_floor=0.05, ratios={"quant": Ratio(ratio=0.9, noise=0.08)})
 
@@ -92,3 +93,10 @@ def test_other_files_are_refused(document: str, tmp_path: Path) -> None:
 def test_shipped_baselines_can_be_read(file: Path) -> None:
     baseline = read_baseline(file)
     assert file.stem == baseline.chip.lower().replace(" ", "-")
+
+
+def test_the_ledger_shows_the_shipped_record() -> None:
+    root = Path(__file__).parents[3]
+    shipped = json.loads((root / "verification/bench/baselines/nvidia-h200.json").read_text(encoding="utf-8"))
+    ledger = (root / "paper_notes.md").read_text(encoding="utf-8")
+    assert f"<!-- gpu: begin -->\n```\n{table(shipped)}\n```\n<!-- gpu: end -->" in ledger
