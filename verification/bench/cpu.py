@@ -1,6 +1,6 @@
-"""Speed on the CPU: the host twin and the golden model in turns, then the golden quantizers and the fuzz.
+"""Speed on the CPU: the golden quantizers, the host twin and the golden model in turns, and the fuzz.
 
-The two last are `bench.quantize` and `bench.fuzz`, shorter than by themselves. Times on a shared machine are noisy: the
+The first and the last are `bench.quantize` and `bench.fuzz`, shorter than by themselves. Times on a shared machine are noisy: the
 ratios of one run, and CPU time where it is given, are the steadier figures.
 """
 
@@ -36,10 +36,10 @@ def measure(
 ) -> dict[str, Any]:
     """Run the benchmark; return what it measured, without what `record.py` adds."""
     shape = shape or Shape(rows=1_024, k=7_168, experts=8)
+    progress("golden quantizers")  # first: it measures the memory of the first calls of its size
+    golden = quantize.measure(rows=shape.rows, k=shape.k, experts=shape.experts, rounds=rounds)
     progress(f"host twin, {shape.name}")
     host = measure_host(shape, seed=seed, rounds=rounds)
-    progress("golden quantizers")
-    golden = quantize.measure(rows=shape.rows, k=shape.k, experts=shape.experts, rounds=rounds)
     progress("fuzz")
     fuzzed = fuzz.measure(experts=256, workers=min(os.cpu_count() or 1, 2), seconds=fuzz_seconds)
     return {
