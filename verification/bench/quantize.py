@@ -15,6 +15,8 @@ outputs (Linux only); it is measured before anything else of that size has run.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import importlib
 import importlib.metadata
 import json
@@ -177,6 +179,8 @@ def _extra_bytes(call: Callable[[], Quantized]) -> int | None:
     """Return the peak resident bytes that `call` adds beyond its result, or None where the system does not tell."""
     clear, status = Path("/proc/self/clear_refs"), Path("/proc/self/status")
     try:
+        with contextlib.suppress(OSError, AttributeError):  # glibc alone keeps freed memory, and has this
+            ctypes.CDLL(None).malloc_trim(0)
         clear.write_text("5")  # resets the peak to the present resident set
         before = _status_bytes(status, "VmRSS")
         result = call()
