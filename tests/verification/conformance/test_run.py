@@ -57,7 +57,7 @@ def test_right_operations_hold_and_others_are_named() -> None:
     [
         (Subject("gemm", cutlass_fp4_moe_mm=print), ["gemm.golden"]),
         (
-            Subject("masked", contract=Contract(max_experts=1), scaled_fp4_masked_quant=print),
+            Subject("masked", contract=Contract(k_multiple=32768), scaled_fp4_masked_quant=print),
             [f"masked_quant.{check}" for check in ("golden", "coverage", "guard", "poison")],
         ),
         (

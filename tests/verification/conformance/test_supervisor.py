@@ -322,8 +322,11 @@ SUBJECT = Subject(
 
 def test_settings_that_an_import_leaves_do_not_change_the_judgement(named: Callable[[str], str]) -> None:
     """The golden model behind them is right: a red one would be the harness's own fault."""
-    reports = run(named(HOSTILE), [*range(0, 900, 60), -1 + 900], limits=Limits())
-    assert len(reports) == 16
+    operation = "silu_and_mul_scaled_fp4_experts_quant"
+    same = Subject("same", "cpu", reference_subject().contract, **{operation: RIGHT[operation]})
+    numbers = range(0, len(Plan.of(same, level=1, seed=0).cases), 50)
+    reports = run(named(HOSTILE), numbers, limits=Limits())
+    assert len(reports) == len(numbers) > 10
     assert not any(report.faults or report.refused for report in reports)
 
 
