@@ -35,7 +35,7 @@ SHUFFLE, SWIZZLE = "shuffle_rows", "swizzle"
 DTYPES = {"uint8": torch.uint8, "bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 MAPS = ("random", "identity", "reversed", "one_row", "last_row")
 _SHUFFLE_ROWS = (0, 1, 2, 3, 5, 16, 31, 33, 64, 129, 257)
-_SHUFFLE_WIDTHS = (5, 16, 45, 48, 64, 180, 272, 2048, 2880)
+_SHUFFLE_WIDTHS = (16, 48, 64, 272, 2048, 2880, 5, 45, 180)
 _SHUFFLE_LARGE = ((1025, 16), (4099, 5), (513, 272), (33, 4096), (5, 7168), (3, 16_384), (65_537, 8))
 """Rows of the result and columns."""
 _SWIZZLE_ROWS = (33, 1, 2, 3, 31, 32, 64, 127, 128, 129, 255, 257, 508, 512, 1028)
