@@ -22,6 +22,7 @@ inline cudaStream_t stream_of(const TensorView& tensor) {
 
 inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
+    cudaGetLastError();  // told here, so that no later and innocent call finds it
     throw tvm::ffi::Error("RuntimeError", std::string(what) + ": " + cudaGetErrorString(error), "");
   }
 }

@@ -12,6 +12,7 @@ constexpr int kMostGroupsAlone = 32;     // groups of 32 ids that one thread blo
 constexpr int kGroupsOfAWarp = 4;        // wanted, before a block gets more warps
 constexpr int kGroupsOfABlock = 16;      // wanted, before there are more clusters
 constexpr int kMostClusters = 4;         // each reads all ids
+constexpr int kStaticShared = 1024;      // bytes that the kernel declares, and more
 
 struct Plan {
   int clusters;
@@ -61,8 +62,8 @@ struct Launch {
     config.stream = stream;
     config.attrs = &cluster;
     config.numAttrs = plan.blocks > 1 ? 1 : 0;
-    constexpr size_t kSharedWithoutAsking = 48 * 1024;
-    if (plan.shared_bytes > kSharedWithoutAsking) {
+    constexpr size_t kSharedWithoutAsking = 48 * 1024;  // of both kinds
+    if (plan.shared_bytes + kStaticShared > kSharedWithoutAsking) {
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(plan.shared_bytes)),
             "shared memory of the routing kernel");
@@ -88,7 +89,6 @@ struct Launch {
 
 template <class Id>
 void launch(const RoutingArguments<Id>& call, int device, cudaStream_t stream) {
-  constexpr int kStaticShared = 1024;
   int limit = 0;
   check(cudaDeviceGetAttribute(&limit, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "shared memory of the device");
   limit -= kStaticShared;

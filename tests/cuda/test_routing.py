@@ -16,6 +16,7 @@ FILL = -0x5A5A5A5B
 N, K = 48, 80
 
 SHAPES = [
+    (128, 7, 1024),  # counts and staged slots fill 48 KiB, with the static shared memory on top
     (0, 1, 1),
     (1, 1, 1),
     (3, 2, 1),
