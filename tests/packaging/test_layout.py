@@ -26,6 +26,7 @@ LONGEST_SOURCE = 400
 LONGER_SOURCES = {
     "tests/verification/test_traces.py": "small cases of one reader, form by form",
     "tests/verification/test_campaign.py": "small cases of one store, fault by fault",
+    "tests/verification/conformance/test_quant_check.py": "planted faults of one judgement, class by class",
     "tests/verification/test_against.py": "small cases of one comparison, fault by fault",
     "tests/verification/test_witness.py": "one case for each kind of witness",
 }
