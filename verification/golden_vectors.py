@@ -108,10 +108,14 @@ class Choice:
 
 def _content(case: VectorCase) -> VectorCase:
     """Return the case without what is a matter of memory."""
+    if isinstance(case, RoutingCase):
+        return replace(case, id_gap=0)
     if not isinstance(case, QuantCase):
         return case
     unrouted = case.unrouted_rows if case.masked else 0
-    return replace(case, unrouted_rows=unrouted, extra_scale_rows=0, offset=0, offset_all=True, row_gap=0)
+    return replace(
+        case, unrouted_rows=unrouted, extra_scale_rows=0, offset=0, offset_all=True, row_gap=0, view=""
+    )
 
 
 def _spread(cases: list[VectorCase], limit: int | None) -> list[VectorCase]:
