@@ -79,6 +79,9 @@ def _refuse_what_is_outside(
     for name, (tensor, shape, dtype) in legal.items():
         if (tuple(tensor.shape), tensor.dtype) != (shape, dtype):
             raise ValueError(f"{name} must be {dtype} {shape}, got {tensor.dtype} {tuple(tensor.shape)}")
+    needed = int(blockscale_offsets[-1])
+    if needed > output_scale.shape[0]:
+        raise ValueError(f"output_scale must have {needed} rows or more, got {output_scale.shape[0]}")
 
 
 def _experts(

@@ -25,6 +25,8 @@ RECIPES = ("vllm", "tensorrt_llm")
 """Recipes whose approximate steps this module knows."""
 
 _SMALLEST_NORMAL = torch.finfo(torch.float32).tiny
+_DIVISOR_OF_ZERO = 2.0**126 * (1 - 2.0**-12)
+"""Where `__fdividef` may give 0; `__expf` is off by less than 2^-12 there."""
 _LARGEST = torch.finfo(torch.float32).max
 _EXP_ULPS, _EXP_ULPS_PER_X = 2, 1.173
 _DIVIDE_ULPS = 2
@@ -71,7 +73,10 @@ def silu_interval(gate_up: torch.Tensor) -> Interval:
     high = product * (1 + 2 * relative)
     # Results near the bottom of float32 may be flushed on the way: from there any smaller magnitude is reachable,
     # and zero times infinity is NaN. silu(-Inf) is the limit -0 or, computed as -Inf / Inf, NaN.
-    tiny, limit = silu < 2 * _SMALLEST_NORMAL, (gate == -torch.inf) & up.isfinite()
+    # `__fdividef` gives 0 for divisors above 2^126, which 1 + e is from about x = -87.3 down.
+    tiny = (silu < 2 * _SMALLEST_NORMAL) | (1 + exponential > _DIVISOR_OF_ZERO)
+    tiny &= gate.isfinite() & ~up.isnan()
+    limit = (gate == -torch.inf) & up.isfinite()
     low = torch.where(tiny | limit, 0.0, low)
     high = torch.where(limit, 0.0, torch.where(tiny & up.isinf(), torch.inf, high))
     rounded = [bound.to(torch.float32).to(gate_up.dtype).to(torch.float32) for bound in (low, high)]

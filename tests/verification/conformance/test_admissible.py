@@ -234,6 +234,9 @@ def test_a_block_of_silu_of_minus_infinity_may_be_nan_or_zero(dtype: torch.dtype
     assert scales_ok.view(-1).nonzero().view(-1).tolist() == [0x00, 0x7F]
 
 
+MOST_ELEMENTS = 60_000
+
+
 @pytest.mark.parametrize("operation", [QUANT, "silu_and_mul_scaled_fp4_experts_quant"])
 def test_what_a_measured_chip_computes_is_admitted_on_an_unmeasured_one(
     operation: str, planted: Callable[..., Subject], arena: Any
@@ -248,8 +251,9 @@ def test_what_a_measured_chip_computes_is_admitted_on_an_unmeasured_one(
 
     subject = planted(operation, lambda right: as_the_chip, Contract(strided="honoured"))
     told = []
-    for case in Plan.of(subject, level=1, seed=0).cases[::5]:
-        if isinstance(case, QuantCase) and case.elements < 20_000:
+    for case in Plan.of(subject, level=1, seed=0).cases:
+        # Most multipliers are the same in both arithmetics: rows of activations have enough of the others.
+        if isinstance(case, QuantCase) and case.group == "values" and case.elements < MOST_ELEMENTS:
             told.append(answer(subject, case, arena))
     assert [one["faults"] for one in told if one["faults"]] == []
     assert sum(one["admissible"] for one in told) > 0

@@ -129,6 +129,8 @@ def test_widths_off_the_declared_multiple(multiple: int, k: int) -> None:
 def test_cases_follow_the_contract() -> None:
     wrongs = {case.wrong for case in refusal_cases(ROUTING, Contract(id_dtypes=("int32", "int64")))}
     assert "ids int64" not in wrongs
+    on_a_gpu = {case.wrong for case in refusal_cases(QUANT, Contract(), device="cuda")}
+    assert "scale rows too few" not in on_a_gpu
     assert "experts" not in {case.wrong for case in refusal_cases(QUANT, Contract())}
     assert refusal_cases("shuffle_rows", Contract()) == []
     on_host, on_device = (
