@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nvfp4_moe.reference import casts
 from nvfp4_moe.verification import oracle
 from nvfp4_moe.verification.golden.inputs import PATTERNS, TYPES, around, bits_of, midpoints
 from nvfp4_moe.verification.golden.tally import Tally
@@ -26,17 +25,17 @@ def check_e2m1(tally: Tally) -> None:
     """E2M1 codes, their decoding and packing."""
     tally.exhaustive = True
     codes = np.arange(16, dtype=np.uint8)
-    _decoding(tally, casts.decode_e2m1, oracle.decode_e2m1, codes, "all 16 codes decoded")
+    _decoding(tally, tally.model.decode_e2m1, oracle.decode_e2m1, codes, "all 16 codes decoded")
     _packing(tally)
-    _encoding(tally, casts.encode_e2m1, oracle.encode_e2m1, [float(p) for p in oracle.E2M1_POINTS])
+    _encoding(tally, tally.model.encode_e2m1, oracle.encode_e2m1, [float(p) for p in oracle.E2M1_POINTS])
 
 
 def check_ue4m3(tally: Tally) -> None:
     """Scale bytes and their decoding."""
     tally.exhaustive = True
     scales = np.arange(256, dtype=np.uint8)
-    _decoding(tally, casts.decode_ue4m3, oracle.decode_e4m3, scales, "all 256 scale bytes decoded")
-    _encoding(tally, casts.encode_ue4m3, oracle.encode_e4m3, [float(p) for p in oracle.E4M3_POINTS])
+    _decoding(tally, tally.model.decode_ue4m3, oracle.decode_e4m3, scales, "all 256 scale bytes decoded")
+    _encoding(tally, tally.model.encode_ue4m3, oracle.encode_e4m3, [float(p) for p in oracle.E4M3_POINTS])
 
 
 def _decoding(
@@ -59,9 +58,9 @@ def _packing(tally: Tally) -> None:
     packed = np.arange(256, dtype=np.uint8)
     codes = np.stack([packed % 16, packed // 16], axis=1)
     assert np.array_equal(oracle.pack(codes)[:, 0], packed)
-    subject = casts.pack(torch.from_numpy(codes)).numpy()[:, 0]
+    subject = tally.model.pack(torch.from_numpy(codes)).numpy()[:, 0]
     tally.compare("packed byte", packed, subject, case=lambda at: {"codes": codes[at[0]].tolist()})
-    back = casts.unpack(torch.from_numpy(packed[:, None])).numpy()
+    back = tally.model.unpack(torch.from_numpy(packed[:, None])).numpy()
     tally.compare("unpacked code", codes, back, case=lambda at: {"packed": int(packed[at[0]])})
 
 

@@ -8,11 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nvfp4_moe.reference.experts import (
-    quantize_experts,
-    quantize_masked,
-    silu_and_mul_quantize_experts,
-)
 from nvfp4_moe.reference.quantize import Quantized
 from nvfp4_moe.verification import counter, oracle, oracle_layout, oracle_silu
 from nvfp4_moe.verification.golden.inputs import PATTERNS, TYPES, SixteenBits
@@ -54,14 +49,14 @@ def _compare_experts(tally: Tally, kind: SixteenBits) -> bool:
     scales = torch.from_numpy(EXPERT_SCALES)
     rows = sum(COUNTS)
     patterns = _finite(tally, kind, (rows + TAIL_ROWS, EXPERT_COLUMNS))
-    plain = quantize_experts(kind.tensor(patterns), scales, _offsets(COUNTS))
+    plain = tally.model.quantize_experts(kind.tensor(patterns), scales, _offsets(COUNTS))
     if not _compare_ragged(tally, f"{kind.name} experts", kind.numbers[patterns[:rows]], COUNTS, plain):
         return False
     rows = sum(GATED_COUNTS)
     patterns = _finite(tally, kind, (rows + TAIL_ROWS, 2 * EXPERT_COLUMNS))
     gate, up = np.split(kind.numbers[patterns[:rows]], 2, axis=1)
     activated = oracle_silu.silu_and_mul(gate, up, mantissa_bits=kind.mantissa_bits).astype(np.float32)
-    gated = silu_and_mul_quantize_experts(kind.tensor(patterns), scales, _offsets(GATED_COUNTS))
+    gated = tally.model.silu_and_mul_quantize_experts(kind.tensor(patterns), scales, _offsets(GATED_COUNTS))
     return _compare_ragged(tally, f"{kind.name} gated experts", activated, GATED_COUNTS, gated)
 
 
@@ -88,7 +83,7 @@ def _compare_ragged(
 def _compare_masked(tally: Tally, kind: SixteenBits) -> bool:
     patterns = _finite(tally, kind, (len(MASKED_COUNTS), MASKED_ROWS, EXPERT_COLUMNS))
     scales = EXPERT_SCALES[: len(MASKED_COUNTS)]
-    subject = quantize_masked(
+    subject = tally.model.quantize_masked(
         kind.tensor(patterns), torch.from_numpy(scales), torch.tensor(MASKED_COUNTS, dtype=torch.int32)
     )
     for expert, count in enumerate(MASKED_COUNTS):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from nvfp4_moe.reference import layouts
 from nvfp4_moe.verification import counter, oracle, oracle_layout
 from nvfp4_moe.verification.golden.tally import Tally
 
@@ -31,9 +30,9 @@ def _compare_layout(tally: Tally, layout: str, rows: int, k: int) -> bool:
     linear = (1 + counter.below(raw, 255)).to(torch.uint8).reshape(rows, blocks)  # never zero: padding shows
     true = np.zeros(size, dtype=np.uint8)
     true[where] = linear.numpy()
-    subject = layouts.to_layout(linear, layout)
-    back = layouts.from_layout(subject, rows, k, layout)
-    index = layouts.scale_byte_index(
+    subject = tally.model.to_layout(linear, layout)
+    back = tally.model.from_layout(subject, rows, k, layout)
+    index = tally.model.scale_byte_index(
         torch.arange(rows)[:, None], torch.arange(blocks)[None, :], k=k, layout=layout
     )
     case = {"layout": layout, "rows": rows, "k": k, "seed": tally.seed}

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from nvfp4_moe.reference.quantize import quantize
 from nvfp4_moe.verification import oracle
 from nvfp4_moe.verification.golden.activation import check_silu
 from nvfp4_moe.verification.golden.experts import check_experts
@@ -130,7 +129,7 @@ def _compare_rows(tally: Tally, rows: Rows) -> bool:
 
     packed = oracle.pack(codes)
     for plain in (False, True):  # asked for intermediates, the reference takes the recipe word by word
-        subject = quantize(rows.tensor, torch.tensor(float(scale)), intermediates=plain)
+        subject = tally.model.quantize(rows.tensor, torch.tensor(float(scale)), intermediates=plain)
         path = "plain " if plain else ""
         if not (
             tally.compare(

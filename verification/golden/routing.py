@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 
-from nvfp4_moe.reference.routing import route
 from nvfp4_moe.verification import counter, oracle_routing
 from nvfp4_moe.verification.golden.tally import Tally
 
@@ -59,7 +58,7 @@ def _cases(seed: int) -> Iterator[tuple[str, torch.Tensor, int]]:
 def _compare(tally: Tally, name: str, ids: torch.Tensor, experts: int, which: int) -> bool:
     tile, (n, k, is_gated) = TILES[which], SHAPES[which]
     true = oracle_routing.route(ids.tolist(), experts, n=n, k=k, is_gated=is_gated, tile=tile)
-    subject = route(ids, experts, n=n, k=k, is_gated=is_gated, tile=tile)
+    subject = tally.model.route(ids, experts, n=n, k=k, is_gated=is_gated, tile=tile)
 
     case = {
         "family": name,

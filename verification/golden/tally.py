@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from nvfp4_moe.verification.golden.model import REFERENCE, Model
 from nvfp4_moe.verification.result import Finding, Outcome, Verdict
 
 Case = Mapping[str, Any] | Callable[[tuple[int, ...]], Mapping[str, Any]]
@@ -23,6 +24,8 @@ class Tally:
     seed: int
     progress: Callable[[int], None]
     should_stop: Callable[[], bool]
+    model: Model = REFERENCE
+    """What is compared with the oracle."""
     ranges: list[str] = field(default_factory=list)
     """What was covered, in words."""
     exhaustive: bool = False
