@@ -1,52 +1,43 @@
 """The fast path under the quantizers: the same bytes as `Recipe.quantize_blocks`, in pieces that stay in cache.
 
-A tensor-at-a-time computation streams every intermediate through memory. Here the rows are cut into groups
-whose values per block fit in cache, and each group into pieces of at most `Pieces.elements` elements, on which
-a few in-place operations (`piece_quantizer`) run over scratch that is allocated once. On the CPU a piece is
-small enough for torch to run each operation in the calling thread, and several threads take groups in turn; on
-a GPU pieces are large and one thread issues them.
+A tensor-at-a-time computation streams every intermediate through memory. Here the rows are cut into pieces of at most
+`PieceSize.elements` elements, on which a few in-place operations (`piece_quantizer`) run over scratch that is
+allocated once. torch splits each operation among its threads, always in the same way, so that each works on what is
+in its own cache.
 
-A group that holds an Inf or NaN, or a multiplier that is not finite, goes through `Recipe.quantize_blocks` itself.
+A piece that holds an Inf or NaN, or a multiplier that is not finite, goes through `Recipe.quantize_blocks` itself.
 """
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 import torch
 
-from nvfp4_moe.reference.arithmetic import Operations, keep_subnormals_in_this_thread, keeps_subnormals
+from nvfp4_moe.reference.arithmetic import Operations, keeps_subnormals
 from nvfp4_moe.reference.casts import pack_encoded
 from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.padding import ceil_div
 from nvfp4_moe.reference.piece_quantizer import ROUNDS_BEYOND_LARGEST, PieceQuantizer
 from nvfp4_moe.reference.recipes import Recipe
+from nvfp4_moe.reference.scale_tables import WORTH_A_TABLE, ScaleTables
 
+ELEMENTS_PER_THREAD = 2**16
+"""Their scratch, 14 to 16 bytes each, fits in a second-level cache of 1 MiB; in much smaller pieces the calls count."""
 MOST_THREADS = 8
-"""More threads would wait for the interpreter lock, which each holds while it issues an operation."""
+"""For how many threads pieces grow: beyond, the scratch would weigh more than the speed is worth."""
+ELEMENTS_ON_A_GPU = 2**22
+"""Enough to hide the launches."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pieces:
-    """How the work is cut."""
-
-    elements: int
-    """Elements of a piece, a multiple of the block size."""
-    pieces_per_group: int
-    threads: int
-
-    @classmethod
-    def for_device(cls, device: torch.device) -> Pieces:
-        """Return the cut for a device: in cache and in parallel on the CPU, few large launches elsewhere."""
-        if device.type == "cpu":
-            # From 2^15 elements on torch splits one operation among threads of its own. Smaller
-            # pieces cost more in calls than they save; larger groups cost memory.
-            threads = min(torch.get_num_threads(), MOST_THREADS)
-            return cls(elements=2**15 - 2**9, pieces_per_group=4, threads=threads)
-        return cls(elements=2**25, pieces_per_group=1, threads=1)
+def piece_elements(device: torch.device) -> int:
+    """Return how many elements a piece has on a device."""
+    if device.type == "cpu":
+        return ELEMENTS_PER_THREAD * min(torch.get_num_threads(), MOST_THREADS)
+    return ELEMENTS_ON_A_GPU
 
 
+@keeps_subnormals
 def quantize_rows_into(
     packed: torch.Tensor,
     block_scale: torch.Tensor,
@@ -55,7 +46,7 @@ def quantize_rows_into(
     *,
     recipe: Recipe,
     ops: Operations,
-    pieces: Pieces | None = None,
+    elements: int | None = None,
 ) -> None:
     """Quantize rows into given tensors.
 
@@ -66,60 +57,92 @@ def quantize_rows_into(
         global_scale: float32 () or (R, 1).
         recipe: the recipe.
         ops: the arithmetic.
-        pieces: how to cut the work, by default as the device wants it.
+        elements: how many elements a piece may have (at least a row is taken), by default as the device wants it.
     """
-    cut = pieces or Pieces.for_device(input.device)
     rows, columns = input.shape
-    rows_per_group = max(1, cut.elements * cut.pieces_per_group // columns)
-    starts = iter(range(0, rows, rows_per_group))
+    rows_per_piece = min(rows, max(1, (elements or piece_elements(input.device)) // columns))
+    quantizer = PieceQuantizer(input.dtype, input.device, elements=rows_per_piece * columns)
+    for start, end, run_scale in _runs(
+        global_scale, rows, least_rows=ceil_div(WORTH_A_TABLE * NVFP4.block_size, columns)
+    ):
+        blocks = (end - start) * columns // NVFP4.block_size
+        tables = ScaleTables.worth_it(blocks, input.dtype, run_scale, recipe=recipe, ops=ops)
+        for first in range(start, end, max(1, rows_per_piece)):
+            piece = slice(first, min(first + rows_per_piece, end))
+            scale = run_scale if run_scale.dim() == 0 else global_scale[piece]
+            tensors = (packed[piece], block_scale[piece], input[piece])
+            if not _quantize_finite(quantizer, *tensors, scale, tables, recipe=recipe, ops=ops):
+                _quantize_plainly(*tensors, scale, recipe=recipe, ops=ops)
 
-    def work() -> None:
-        quantizer = PieceQuantizer(
-            input.dtype,
-            input.device,
-            group_elements=min(rows, rows_per_group) * columns,
-            piece_elements=cut.elements,
-        )
-        # `next` of a range iterator is atomic, so threads share out the groups without a lock.
-        for start in starts:
-            group = slice(start, min(start + rows_per_group, rows))
-            scale = global_scale if global_scale.dim() == 0 else global_scale[group]
-            _quantize_group(
-                quantizer, input[group], scale, packed[group], block_scale[group], recipe=recipe, ops=ops
-            )
 
-    threads = min(cut.threads, ceil_div(rows, rows_per_group))
-    if threads <= 1:
-        keeps_subnormals(work)()
+def _runs(
+    global_scale: torch.Tensor, rows: int, *, least_rows: int
+) -> Iterator[tuple[int, int, torch.Tensor]]:
+    """Cut the rows where the global scale changes: (first row, row after the last, scale).
+
+    Runs of at least `least_rows` rows under one scale have it as (); what lies between them stays whole, with (rows, 1).
+    """
+    if global_scale.dim() == 0:
+        yield 0, rows, global_scale
         return
-    with ThreadPoolExecutor(threads, initializer=keep_subnormals_in_this_thread) as pool:
-        for done in [pool.submit(work) for _ in range(threads)]:
-            done.result()
+    values, counts = torch.unique_consecutive(global_scale.view(-1), return_counts=True)
+    start = end = 0
+    for value, count in zip(values, counts.tolist(), strict=True):
+        if count >= least_rows:
+            if start < end:
+                yield start, end, global_scale[start:end]
+            yield end, end + count, value
+            start = end + count
+        end += count
+    if start < end:
+        yield start, end, global_scale[start:end]
 
 
-def _quantize_group(
+def _quantize_finite(
     quantizer: PieceQuantizer,
-    input: torch.Tensor,
-    global_scale: torch.Tensor,
     packed: torch.Tensor,
     block_scale: torch.Tensor,
+    input: torch.Tensor,
+    global_scale: torch.Tensor,
+    tables: ScaleTables | None,
+    *,
+    recipe: Recipe,
+    ops: Operations,
+) -> bool:
+    """Quantize a piece; returns False, with nothing written, if an element or a scaled one is not finite."""
+    blocks = input.contiguous().view(-1, NVFP4.block_size)
+    amax_bits = quantizer.amax_bits(blocks)
+    if amax_bits is None:
+        return False
+    amax = amax_bits.view(input.dtype).to(torch.float32)
+    if tables is not None:
+        scale_bytes, multiplier = tables.look_up(amax_bits)
+    else:
+        values = recipe.block_values(amax.view(len(input), -1), global_scale, ops)
+        scale_bytes, multiplier = values["block_scale"].view(-1), values["multiplier"].view(-1)
+    largest_scaled = float((amax * multiplier).amax())
+    if not largest_scaled < torch.inf:  # also where it is NaN
+        return False
+    block_scale.view(-1).copy_(scale_bytes)
+    quantizer.encode(
+        blocks,
+        multiplier.unsqueeze(1),
+        packed.view(-1, NVFP4.block_size // 2),
+        saturates=largest_scaled >= ROUNDS_BEYOND_LARGEST,
+    )
+    return True
+
+
+def _quantize_plainly(
+    packed: torch.Tensor,
+    block_scale: torch.Tensor,
+    input: torch.Tensor,
+    global_scale: torch.Tensor,
     *,
     recipe: Recipe,
     ops: Operations,
 ) -> None:
-    blocks = input.contiguous().view(-1, NVFP4.block_size)
-    amax = quantizer.block_amax(blocks)
-    if amax is not None:
-        values = recipe.block_values(amax.view(len(input), -1), global_scale, ops)
-        multiplier = values["multiplier"].view(-1)
-        largest_scaled = float((amax * multiplier).amax())
-        if largest_scaled < torch.inf:  # also false for NaN
-            block_scale.copy_(values["block_scale"])
-            saturates = largest_scaled >= ROUNDS_BEYOND_LARGEST
-            quantizer.encode(
-                blocks, multiplier.unsqueeze(1), packed.view(-1, NVFP4.block_size // 2), saturates=saturates
-            )
-            return
-    codes, values = recipe.quantize_blocks(blocks.view(len(input), -1, NVFP4.block_size), global_scale, ops)
+    blocks = input.reshape(len(input), -1, NVFP4.block_size)
+    codes, values = recipe.quantize_blocks(blocks, global_scale, ops)
     packed.copy_(pack_encoded(codes.flatten(-2)))
     block_scale.copy_(values["block_scale"])
