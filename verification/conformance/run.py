@@ -11,6 +11,7 @@ from nvfp4_moe.verification.conformance.plan import (
     ASPECTS,
     PREFIXES,
     UNTESTED,
+    Case,
     Plan,
     aspect_of,
     checks_of,
@@ -80,12 +81,22 @@ class _Tallies:
             self._add(prefix, aspect, report, fault)
 
     def _add(self, prefix: str, aspect: str, report: CaseReport, fault: dict[str, Any]) -> None:
-        check = _CLAIM_OF.get(fault["check"], fault["check"])
-        if check == "golden" and aspect != "bytes":
-            check = aspect  # an exception or a refusal where a law was tried
-        if check not in (aspect, *checks_of(prefix, "bytes")):
-            raise ValueError(f"no claim of {prefix} tells the check {check!r}")
-        self.faults.setdefault(f"{prefix}.{check}", []).append(_Found(report, fault))
+        claim = _claim_told(prefix, aspect, fault["check"])
+        self.faults.setdefault(claim, []).append(_Found(report, fault))
+
+
+def claim_of(case: Case, check: str) -> str:
+    """Return the id of the claim that a fault with this check, found in this case, refutes."""
+    return _claim_told(prefix_of(case), aspect_of(case), check)
+
+
+def _claim_told(prefix: str, aspect: str, check: str) -> str:
+    check = _CLAIM_OF.get(check, check)
+    if check == "golden" and aspect != "bytes":
+        check = aspect  # an exception or a refusal where a law was tried
+    if check not in (aspect, *checks_of(prefix, "bytes")):
+        raise ValueError(f"no claim of {prefix} tells the check {check!r}")
+    return f"{prefix}.{check}"
 
 
 def _illegal_refusal(text: str) -> dict[str, Any]:
