@@ -76,13 +76,17 @@ def answer(subject: Subject, case: Case, arena: Arena) -> dict[str, Any]:
         if not refusal.faults:
             return {"refused": str(refusal), "legal": legal}
         text = f"refused inside its domain: {refusal}"
-        illegal = () if legal else (Fault(check="golden", finding=Finding.CONTRACT, text=text),)
+        where = {"refused": str(refusal)}
+        illegal = () if legal else (Fault(check="golden", finding=Finding.CONTRACT, text=text, where=where),)
         judged = Judgement([*refusal.faults, *illegal])
     except SubjectRaised as raised:
         if not raised.faults:
             return {"raised": str(raised)}
         text = f"an exception inside the domain: {str(raised).strip().splitlines()[-1]}"
-        judged = Judgement([*raised.faults, Fault(check="golden", finding=Finding.BYTES, text=text)])
+        fault = Fault(
+            check="golden", finding=Finding.BYTES, text=text, where={"traceback": str(raised).strip()}
+        )
+        judged = Judgement([*raised.faults, fault])
     faults = [fault.to_json() for fault in judged.faults]
     return {"faults": faults, "admissible": judged.admissible}
 

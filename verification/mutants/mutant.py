@@ -88,8 +88,8 @@ class SubjectMutant:
     in_order: bool = False
     """Judged in the order of `verify`, not smallest case first: what it does depends on the calls before."""
     dies: bool = False
-    """The fault shows as an exception, a refusal or a dead process; for others that means that the variant itself is
-    broken, and counts as no refutation."""
+    """The fault may show as an exception, a refusal or a dead process; for others that means that the variant itself
+    is broken, and counts as no refutation."""
 
     def __post_init__(self) -> None:
         if self.base not in OWN_SUBJECTS or self.base == "cuda":
@@ -182,3 +182,24 @@ class Mutant:
             raise ValueError(f"{self.id}: devices must be of {DEVICES}, got {self.devices!r}")
         if "cuda" in self.devices and not isinstance(self.target, SubjectMutant | CheckMutant):
             raise ValueError(f"{self.id}: bounds and models have no device")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RightSubject:
+    """A right implementation written differently: every case of level 1 must pass, since false alarms count as much.
+
+    Raises (on construction):
+        ValueError: as `Mutant`.
+    """
+
+    id: str
+    change: str
+    """What it does differently, in a sentence."""
+    target: SubjectMutant = field(repr=False)
+    devices: tuple[str, ...] = ("cpu",)
+
+    def __post_init__(self) -> None:
+        if not _ID.fullmatch(self.id):
+            raise ValueError(f"a right subject's id must be lower-case words with dots, got {self.id!r}")
+        if not self.change or not self.devices or any(device not in DEVICES for device in self.devices):
+            raise ValueError(f"{self.id}: the change and devices of {DEVICES} must be said")
