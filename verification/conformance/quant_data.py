@@ -61,6 +61,8 @@ def make_inputs(case: QuantCase) -> QuantInputs:
     )
     if case.fused and case.values in _SPREAD:
         values[:, : case.k] = _spread_gate(values[:, : case.k])
+    if case.values == "special":
+        _zero_an_expert(values, case)
     if case.global_scales == "edge":
         _place_edges(values, case)
     experts = len(case.tokens_per_expert)
@@ -71,6 +73,16 @@ def make_inputs(case: QuantCase) -> QuantInputs:
         ),
         form=form_of(case),
     )
+
+
+def _zero_an_expert(values: torch.Tensor, case: QuantCase) -> None:
+    """Make all rows of one of several experts zeros of either sign: one that was routed tokens of no activation."""
+    owning = [expert for expert, rows in enumerate(case.tokens_per_expert) if rows]
+    if len(owning) > 1:
+        expert = owning[case.index % len(owning)]
+        first = sum(case.tokens_per_expert[:expert])
+        patterns = values[first : first + case.tokens_per_expert[expert]].view(torch.int16)
+        patterns &= torch.iinfo(torch.int16).min
 
 
 _SILU_OF_ITSELF = 32.0

@@ -3,13 +3,13 @@
 `Steps()` is right: it gives the golden model's bytes, on any device, in IEEE arithmetic. A variant is the same with
 one step replaced by a faulty one, so that nothing but the fault differs:
 
-    rows -> expert of each row -> its global scale -> recipe -> codes -> pack -> output
-                                                           -> scale bytes -> address -> output_scale
+    rows -> expert -> global scale -> amax -> recipe -> scaled -> codes -> pack -> output
+                                             -> scale bytes -> address -> output_scale
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -22,9 +22,8 @@ from nvfp4_moe.reference.silu import silu_and_mul
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.mutants.mutant import SubjectMutant
+from nvfp4_moe.verification.mutants.wrap import QUANT, SILU_QUANT
 
-QUANT = "scaled_fp4_experts_quant"
-SILU_QUANT = "silu_and_mul_scaled_fp4_experts_quant"
 BLOCK = 16
 TILE = 128
 SCALES_OF_A_WORD = 4
@@ -81,6 +80,11 @@ def address(at: Place) -> Tensor:
     return at.start * (at.words * SCALES_OF_A_WORD) + atom(at.row, at.block, at.words)
 
 
+def scaled(elements: Tensor, found: Mapping[str, Tensor]) -> Tensor:
+    """Return what is encoded: elements (T, K/16, 16) times what the recipe computed per block (T, K/16)."""
+    return elements * found["multiplier"].unsqueeze(-1)
+
+
 def block_amax(blocks: Tensor) -> Tensor:
     """Return the largest magnitude of each float32 block, NaN only where nothing else is there."""
     return largest_magnitude(blocks, VLLM.nan_in_amax)
@@ -98,8 +102,9 @@ class Steps:
     scale_of_row: Callable[[Tensor, Tensor], Tensor] = scale_of_row
     amax: Callable[[Tensor], Tensor] = block_amax
     recipe: Recipe = VLLM
+    scaled: Callable[[Tensor, Mapping[str, Tensor]], Tensor] = scaled
     codes: Callable[[Tensor], Tensor] = encode_e2m1
-    """Of x * multiplier, float32 (T, K/16, 16)."""
+    """Of what is encoded, float32 (T, K/16, 16)."""
     pack: Callable[[Tensor], Tensor] = pack_encoded
     """Codes (T, K) -> bytes (T, K/2)."""
     scale_bytes: Callable[[Tensor, Tensor], Tensor] = lambda scales, amax: scales
@@ -110,10 +115,10 @@ class Steps:
 
     def run(self, output: Tensor, output_scale: Tensor, rows: Tensor, scale: Tensor, place: Place) -> None:
         """Quantize the routed rows, K columns each: codes into `output` (T, K/2), scales into the buffer's bytes."""
-        elements = rows.reshape(len(rows), -1, BLOCK).to(torch.float32)
+        elements = rows.reshape(len(rows), rows.shape[1] // BLOCK, BLOCK).to(torch.float32)
         amax = self.amax(elements)
         found = self.recipe.block_values(amax, scale.unsqueeze(1), IEEE)
-        codes = self.codes(elements * found["multiplier"].unsqueeze(-1))
+        codes = self.codes(self.scaled(elements, found))
         output.copy_(self.pack(codes.flatten(1)))
         output_scale[self.address(place)] = self.scale_bytes(found["block_scale"], amax)
 
@@ -194,8 +199,5 @@ def wrong_steps(steps: Steps, *, fused: bool = False) -> SubjectMutant:
 
 def right_steps() -> Subject:
     """Return the right quantizers made of steps, which must pass."""
-    return Subject(
-        "stepwise",
-        contract=CONTRACT,
-        **{QUANT: quantizer(Steps()), SILU_QUANT: quantizer(Steps(), fused=True)},
-    )
+    both = {QUANT: quantizer(Steps()), SILU_QUANT: quantizer(Steps(), fused=True)}
+    return Subject("stepwise", "cpu", CONTRACT, **both)
