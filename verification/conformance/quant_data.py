@@ -76,15 +76,18 @@ def make_inputs(case: QuantCase) -> QuantInputs:
 
 
 def _zero_an_expert(values: torch.Tensor, case: QuantCase) -> None:
-    """Make all rows of one of several experts zeros of either sign: one that was routed tokens of no activation."""
+    """Make all rows of one of several experts zero, as tokens of no activation are: the first -0, the others of either sign."""
     owning = [expert for expert, rows in enumerate(case.tokens_per_expert) if rows]
     if len(owning) > 1:
         expert = owning[case.index % len(owning)]
         first = sum(case.tokens_per_expert[:expert])
         patterns = values[first : first + case.tokens_per_expert[expert]].view(torch.int16)
-        patterns &= torch.iinfo(torch.int16).min
+        patterns &= _MINUS_ZERO
+        patterns[0] = _MINUS_ZERO
 
 
+_MINUS_ZERO = torch.iinfo(torch.int16).min
+"""Its pattern: the sign alone."""
 _SILU_OF_ITSELF = 32.0
 """A gate that SiLU leaves as it is: float32 holds no less of it than 1 - 2^-46."""
 
