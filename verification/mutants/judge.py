@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from nvfp4_moe.verification.bounds import check_attained, find_counterexample
+from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.own import own_subject
 from nvfp4_moe.verification.conformance.plan import Case, Plan, elements_of, prefix_of
 from nvfp4_moe.verification.conformance.run import claim_of
@@ -246,7 +247,7 @@ def _reports(
     """Run the cases, smallest first in one child, or as `verify` deals them out."""
     numbers = list(range(len(cases)))
     if not in_order:
-        numbers.sort(key=lambda number: (elements_of(cases[number]), number))
+        numbers.sort(key=lambda number: (*_size(cases[number]), number))
     yield from run_cases(
         spec,
         numbers,
@@ -257,6 +258,12 @@ def _reports(
         lanes=LANES if in_order else 1,
         cases=cases,
     )
+
+
+def _size(case: Case) -> tuple[int, int]:
+    """Return what makes a case small: few elements, then few experts."""
+    experts = len(case.tokens_per_expert) if isinstance(case, QuantCase) else 0
+    return elements_of(case), experts
 
 
 def _faults(cases: list[Case], report: CaseReport) -> Iterator[tuple[str, dict[str, Any]]]:
