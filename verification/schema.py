@@ -6,7 +6,7 @@ import json
 from importlib import resources
 from typing import Any
 
-NAMES = ("verify", "bound")
+NAMES = ("verify", "bound", "capacity")
 
 
 def load(name: str) -> dict[str, Any]:
