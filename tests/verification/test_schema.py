@@ -73,7 +73,7 @@ def test_schema_is_a_schema(name: str) -> None:
 
 
 def test_unknown_schema_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"one of verify, bound, got '\.\./verify'"):
+    with pytest.raises(ValueError, match=r"one of verify, bound, .*got '\.\./verify'"):
         schema.load("../verify")
 
 
