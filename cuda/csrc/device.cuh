@@ -1,6 +1,8 @@
 // Single instructions that the kernels use by name.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstdint>
 
 #include "nvfp4_moe/formats.h"
@@ -27,6 +29,29 @@ __device__ __forceinline__ void copies_issued() { asm volatile("cp.async.commit_
 template <int kPending>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+// Programmatic dependent launch: the kernels are launched while the one before them on the stream still runs, and wait here
+// until all its writes can be seen, before they read or write anything. `let_next_start` allows the same to the next
+// kernel; one that was not launched so waits for the end of this one, as ever.
+__device__ __forceinline__ void wait_for_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ __forceinline__ void let_next_start() { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+
+// Launches a kernel that begins so.
+template <class... Parameters, class... Arguments>
+cudaError_t launch_early(void (*kernel)(Parameters...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                         const Arguments&... arguments) {
+  cudaLaunchAttribute early{};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  return cudaLaunchKernelEx(&config, kernel, arguments...);
 }
 
 __device__ __forceinline__ void store_once(void* to, uint2 value) { __stcs(static_cast<uint2*>(to), value); }
@@ -136,7 +161,7 @@ __device__ __forceinline__ int32_t count_not_above_at_once(const int32_t* values
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) {
       const int32_t at = first + i * 32 + lane;
-      below[i] = at < count && __ldg(values + at) <= wanted;
+      below[i] = at < count && values[at] <= wanted;
     }
 #pragma unroll
     for (int i = 0; i < kBatch; ++i) found += __popc(__ballot_sync(0xFFFFFFFFu, below[i]));

@@ -97,9 +97,10 @@ void quantize(const QuantizeArguments& call, int64_t first_row, int64_t last_row
   for_pieces(call.experts, grain_of(kTileRows * int64_t{call.k} / 16), schedule, [&](int64_t first, int64_t last) {
     for (int64_t expert = first; expert < last; ++expert) {
       const PaddingPlace place = padding_place(call, static_cast<int32_t>(expert));
-      if (place.owned == 0) continue;
       for (int32_t word = 0; word < scale_words(call.k); ++word) {
-        for (int32_t lane = 0; lane < kTileLanes; ++lane) zero_padding_piece(call, place, word, lane, write);
+        for (int32_t lane = place.first_lane; lane < kTileLanes; ++lane) {
+          zero_padding_piece(call, place, word, lane, write);
+        }
       }
     }
   });

@@ -216,6 +216,19 @@ class Ring {
   int32_t stage_ = 0;
 };
 
+// Stores the scales of a row, and the row padding beside them: quads of lanes make words of their bytes. All lanes of a
+// warp come here, those with blocks of the row `store`. `word`: where the quad's word of the row lies.
+__device__ __forceinline__ void store_scales(uint8_t* word, int32_t block, uint8_t scale, const PaddingBeside& beside,
+                                             bool store) {
+  const int32_t place = block % kTileBlocks;
+  uint32_t scales = static_cast<uint32_t>(scale) << (8 * place);
+  scales |= __shfl_xor_sync(0xFFFFFFFFu, scales, 1);
+  scales |= __shfl_xor_sync(0xFFFFFFFFu, scales, 2);
+  uint32_t* mine = reinterpret_cast<uint32_t*>(word) + place;
+  if (store && place <= beside.words_behind) *mine = place == 0 ? scales : 0;
+  if (store && beside.next_piece) mine[kPieceWords] = 0;
+}
+
 // What a thread keeps of the expert whose rows it works on.
 struct Expert {
   Owner owner;
@@ -307,7 +320,7 @@ __device__ __forceinline__ void quantize_rows(const QuantizeArguments& call, con
       expert = find_expert<kForm>(with_vectors, row, words, split.vectors_at != 0, arithmetic);
     }
     const uint8_t* staged = ring.arrived();
-    if (row < expert.owner.end_row && block < words * kTileBlocks) {
+    if (row < expert.owner.end_row) {  // for all lanes or none
       uint8_t scale = 0;
       if (block < blocks) {
         const Registers x = load_registers(staged);
@@ -318,9 +331,11 @@ __device__ __forceinline__ void quantize_rows(const QuantizeArguments& call, con
         store_once(call.packed + int64_t{row} * (call.k / 2) + block * (kBlockSize / 2), result.packed);
         scale = result.scale;
       }
-      const auto row_in_expert = static_cast<uint32_t>(row - expert.owner.first_row);
-      expert.scales[row_byte_128x4(row_in_expert, static_cast<uint32_t>(words)) +
-                    block_byte_128x4(static_cast<uint32_t>(block))] = scale;
+      const int32_t row_in_expert = row - expert.owner.first_row;
+      uint8_t* word = expert.scales + row_byte_128x4(static_cast<uint32_t>(row_in_expert), static_cast<uint32_t>(words)) +
+                      static_cast<uint32_t>(block / kTileBlocks * (kTileRows * kTileBlocks));
+      store_scales(word, block, scale, padding_beside(row_in_expert, expert.owner.end_row - expert.owner.first_row),
+                   block < words * kTileBlocks);
     }
     __syncwarp();  // nobody overwrites a stage that a lane still reads
   }
@@ -328,14 +343,15 @@ __device__ __forceinline__ void quantize_rows(const QuantizeArguments& call, con
 
 __device__ __forceinline__ void zero_padding_of_expert(const QuantizeArguments& call, int32_t expert) {
   const PaddingPlace place = padding_place(call, expert);
-  if (place.owned == 0) return;
+  const int32_t lanes = kTileLanes - place.first_lane;
+  if (lanes == 0) return;
   const auto threads = static_cast<int32_t>(blockDim.x * blockDim.y);
   const auto thread = static_cast<int32_t>(threadIdx.y * blockDim.x + threadIdx.x);
   const auto splits = static_cast<int32_t>(gridDim.y);
-  const int32_t pieces = (call.k + 63) / 64 * kTileLanes;
+  const int32_t pieces = (call.k + kBlockSize * kTileBlocks - 1) / (kBlockSize * kTileBlocks) * lanes;
 #pragma unroll 1
   for (int32_t piece = static_cast<int32_t>(blockIdx.y) * threads + thread; piece < pieces; piece += splits * threads) {
-    zero_padding_piece(call, place, piece / kTileLanes, piece % kTileLanes, Store{});
+    zero_padding_piece(call, place, piece / lanes, place.first_lane + piece % lanes, Store{});
   }
 }
 
@@ -345,6 +361,8 @@ template <class Type, bool kFused, Form kForm, class Arithmetic>
 __global__ void __launch_bounds__(kMostThreads, kResidentBlocks)
     quantize_kernel(const __grid_constant__ QuantizeArguments call, Arithmetic arithmetic, Split split) {
   const int32_t behind = static_cast<int32_t>(blockIdx.x) - split.row_blocks;
+  let_next_start();
+  wait_for_previous();
   if (behind >= 0) {
     zero_padding_of_expert(call, kForm == Form::kMasked ? static_cast<int32_t>(blockIdx.z) : behind);
   } else {

@@ -53,25 +53,24 @@ Geometry geometry_of(int64_t rows, int64_t slabs, const QuantizeArguments& call,
   return geometry;
 }
 
-// Row padding is left to the other kernel, whose thread blocks are as many and as small as that needs.
-inline bool few_rows(const QuantizeArguments& call, const QuantizeOptions& options) {
+inline bool few_rows(const QuantizeArguments& call) {
   const int64_t threads = scale_words(call.k) * kTileBlocks;
-  return !options.zero_row_padding && threads <= kFewRowsThreads &&
-         call.rows <= (threads < kNarrowThreads ? kFewNarrowRows : kFewRows);
+  return threads <= kFewRowsThreads && call.rows <= (threads < kNarrowThreads ? kFewNarrowRows : kFewRows);
 }
 
 template <class Type, bool kFused, Form kForm, class Arithmetic>
-cudaError_t launch_few_rows(const QuantizeArguments& call, const Arithmetic& arithmetic, cudaStream_t stream) {
+cudaError_t launch_few_rows(const QuantizeArguments& call, const Arithmetic& arithmetic, const QuantizeOptions& options,
+                            cudaStream_t stream) {
   const auto threads = static_cast<uint32_t>(round_up(scale_words(call.k) * kTileBlocks, 32));
-  few_rows_kernel<Type, kFused, kForm><<<static_cast<uint32_t>(call.rows), threads, 0, stream>>>(call, arithmetic);
-  return cudaGetLastError();
+  return launch_early(few_rows_kernel<Type, kFused, kForm, Arithmetic>, dim3(static_cast<uint32_t>(call.rows)), dim3(threads), 0,
+                      stream, call, arithmetic, options.zero_row_padding);
 }
 
 template <class Type, bool kFused, Form kForm, class Arithmetic>
 cudaError_t launch_kernel(const QuantizeArguments& call, const Arithmetic& arithmetic, const QuantizeOptions& options,
                           cudaStream_t stream) {
   if constexpr (kForm != Form::kMasked) {
-    if (few_rows(call, options)) return launch_few_rows<Type, kFused, kForm>(call, arithmetic, stream);
+    if (few_rows(call)) return launch_few_rows<Type, kFused, kForm>(call, arithmetic, options, stream);
   }
   constexpr size_t kSharedWithoutAsking = 48 * 1024;
   int device = 0;
@@ -87,8 +86,7 @@ cudaError_t launch_kernel(const QuantizeArguments& call, const Arithmetic& arith
                                             static_cast<int>(at.shared_bytes));
     if (error != cudaSuccess) return error;
   }
-  kernel<<<at.grid, at.block, at.shared_bytes, stream>>>(call, arithmetic, at.split);
-  return cudaGetLastError();
+  return launch_early(kernel, at.grid, at.block, at.shared_bytes, stream, call, arithmetic, at.split);
 }
 
 template <class Type, class Arithmetic>

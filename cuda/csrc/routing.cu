@@ -48,20 +48,22 @@ template <class Id>
 struct Launch {
   Plan plan;
   void (*kernel)(RoutingArguments<Id>);
-  cudaLaunchAttribute cluster{};
+  cudaLaunchAttribute attributes[2]{};  // to start early, and the cluster
   cudaLaunchConfig_t config{};
 
   Launch(const Plan& chosen, cudaStream_t stream) : plan(chosen), kernel(kernel_of(chosen)) {
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = static_cast<unsigned>(plan.blocks);
-    cluster.val.clusterDim.y = 1;
-    cluster.val.clusterDim.z = 1;
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = static_cast<unsigned>(plan.blocks);
+    attributes[1].val.clusterDim.y = 1;
+    attributes[1].val.clusterDim.z = 1;
     config.gridDim = dim3(static_cast<unsigned>(plan.clusters * plan.blocks));
     config.blockDim = dim3(static_cast<unsigned>(plan.warps * kWarp));
     config.dynamicSmemBytes = plan.shared_bytes;
     config.stream = stream;
-    config.attrs = &cluster;
-    config.numAttrs = plan.blocks > 1 ? 1 : 0;
+    config.attrs = attributes;
+    config.numAttrs = plan.blocks > 1 ? 2 : 1;
     constexpr size_t kSharedWithoutAsking = 48 * 1024;  // of both kinds
     if (plan.shared_bytes + kStaticShared > kSharedWithoutAsking) {
       check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -13,6 +13,7 @@
 
 #include <cooperative_groups.h>
 
+#include "device.cuh"
 #include "nvfp4_moe/routing.h"
 
 namespace nvfp4_moe::device {
@@ -277,6 +278,8 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
   const auto segment_at = [&](int64_t worker) { return segment_of(worker, int64_t{all_blocks} * warps, call.slots); };
   const Segment segment = segment_at(int64_t{blockIdx.x} * warps + warp);
   const Between<Id> between(call, seen + warps * call.experts, segment_at(int64_t{blockIdx.x} * warps).first);
+  let_next_start();
+  wait_for_previous();
   between.fetch(segment, lane);
 
   const bool alone = all_blocks == blocks;

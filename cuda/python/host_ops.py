@@ -10,6 +10,8 @@ Raises (on import):
 from __future__ import annotations
 
 from nvfp4_moe.cuda.build import MissingToolError, missing
+from nvfp4_moe.cuda.moe import run_cutlass_moe_fp4 as run_cutlass_moe_fp4
+from nvfp4_moe.cuda.moe_gemm import cutlass_fp4_moe_mm as cutlass_fp4_moe_mm
 from nvfp4_moe.cuda.ops import HostOps
 
 if _lacking := missing("host"):

@@ -11,11 +11,18 @@
 | `swizzle`, `unswizzle` | block scales of weights between row-major order and a swizzled layout |
 
 What is written: the rows [0, expert_offsets[E]) of the codes, and of the scales every byte of those rows (past K/16 they
-are zero) and, with `row_padding="zero"`, the rows that fill an expert's last tile, as zeros. Nothing else is touched.
+are zero) and, with `row_padding="zero"`, the rows that fill an expert's last tile, as zeros. With "unwritten" only those
+bytes of these rows are zeroed that share a 32-byte sector with a row's scales: to write a sector in part costs more than
+to write it whole. Nothing else is touched.
+
+The kernels are launched while the one before them on the stream still runs, and wait for its end before they touch memory
+(programmatic dependent launch), which a kernel behind them may do as well.
 
 Both libraries check dtypes, shapes, strides and devices and raise TypeError or ValueError. Values (offsets that descend,
 ids out of range) are refused by the host twin; the kernels cannot see them in time: there, an id outside [-1, E) counts
 as -1, an index outside the input reads as zeros, and a row whose scales lie outside the buffer is not written.
+
+The module's own functions have the signatures of vLLM's `ops` with the seed's change: outputs allocated by a sizing policy.
 """
 
 from __future__ import annotations
@@ -27,6 +34,12 @@ import torch
 from torch import Tensor
 
 from nvfp4_moe.cuda.build import cuda_library, host_library
+from nvfp4_moe.cuda.moe import run_cutlass_moe_fp4 as run_cutlass_moe_fp4
+from nvfp4_moe.cuda.moe_gemm import cutlass_fp4_moe_mm as cutlass_fp4_moe_mm
+from nvfp4_moe.cuda.seed_ops import scaled_fp4_experts_quant as scaled_fp4_experts_quant
+from nvfp4_moe.cuda.seed_ops import (
+    silu_and_mul_scaled_fp4_experts_quant as silu_and_mul_scaled_fp4_experts_quant,
+)
 from nvfp4_moe.cuda.silu_table import silu_table
 from nvfp4_moe.reference.layouts import LAYOUTS
 from nvfp4_moe.reference.tables import find_table

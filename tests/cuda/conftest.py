@@ -49,8 +49,8 @@ class RaggedCase:
     block_scale: Tensor
     true_packed: Tensor
     true_scale: Tensor
-    owned_scale: Tensor
-    """bool like true_scale: the bytes of rows that an expert owns."""
+    beside_rows: Tensor
+    """bool like true_scale: the bytes of sectors in which an expert owns a row."""
 
     def arguments(self) -> tuple[Tensor, ...]:
         """Return the arguments of the op, in its order."""
@@ -121,21 +121,24 @@ def make_ragged(
         block_scale=torch.full_like(true_scale, FILL).view(torch.int32),
         true_packed=true_packed,
         true_scale=true_scale,
-        owned_scale=_owned_bytes(counts, padded, true_scale),
+        beside_rows=_bytes_beside_rows(counts, padded, true_scale),
     )
 
 
-def _owned_bytes(counts: Sequence[int], padded: Sequence[int], true_scale: Tensor) -> Tensor:
-    """Return which bytes of the swizzled buffer belong to rows that an expert owns, padding columns included."""
+def _bytes_beside_rows(counts: Sequence[int], padded: Sequence[int], true_scale: Tensor) -> Tensor:
+    """Return which bytes of the swizzled buffer lie in a 32-byte sector with scales of an owned row."""
     words = true_scale.shape[1] // 4
-    owned = torch.zeros(true_scale.numel() // 4, dtype=torch.bool)
+    sectors = torch.zeros((-(-true_scale.numel() // 32), 8), dtype=torch.bool)
+    owned = sectors.view(-1)
     first = 0
     for count, rows in zip(counts, padded, strict=True):
         row = torch.arange(count)[:, None]
         word = torch.arange(words)[None, :]
         owned[(first + row // 128 * 128) * words + word * 128 + row % 32 * 4 + row % 128 // 32] = True
         first += rows
-    return owned.repeat_interleave(4).reshape(true_scale.shape).to(true_scale.device)
+    sectors[:] = sectors.any(1, keepdim=True)
+    whole = owned.repeat_interleave(4)[: true_scale.numel()]
+    return whole.reshape(true_scale.shape).to(true_scale.device)
 
 
 @pytest.fixture(params=["host", pytest.param("cuda", marks=pytest.mark.gpu)])

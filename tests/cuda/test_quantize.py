@@ -85,14 +85,16 @@ def test_every_gate_value(subject: Ops, same_bytes: SameBytes, dtype: torch.dtyp
     same_bytes("block_scale", block_scale, true.block_scale)
 
 
-@pytest.mark.parametrize("counts", [[1], [5, 0, 130, 127], [0, 256]], ids=str)
-def test_unwritten_row_padding_leaves_those_rows_alone(
+@pytest.mark.parametrize(
+    "counts", [[1], [5, 0, 130, 127], [0, 256], [31, 32, 33, 34], [63, 64, 65], [96, 97, 129, 159]], ids=str
+)
+def test_unwritten_row_padding_is_zeroed_beside_rows_and_left_alone_elsewhere(
     subject: Ops, ragged: Ragged, same_bytes: SameBytes, counts: list[int]
 ) -> None:
     case = ragged(counts, 144, torch.bfloat16, device=subject.device_type)
     subject.options(row_padding="unwritten").scaled_fp4_experts_quant(*case.arguments())
     same_bytes("packed", case.packed, case.true_packed)
-    true = torch.where(case.owned_scale, case.true_scale, FILL)
+    true = torch.where(case.beside_rows, case.true_scale, FILL)
     same_bytes("block_scale", case.block_scale, true)
 
 
@@ -151,8 +153,9 @@ def test_order_of_tasks_does_not_matter(ragged: Ragged, seed: int) -> None:
 
 
 @pytest.mark.parametrize("k", [16, 80, 128])
-def test_every_promised_byte_has_one_writer(ragged: Ragged, k: int) -> None:
-    case = ragged([5, 0, 130, 128], k, torch.bfloat16)
+@pytest.mark.parametrize("counts", [[5, 0, 130, 128], [1, 2, 31, 32, 33, 64, 97, 127, 158, 159]], ids=str)
+def test_every_promised_byte_has_one_writer(ragged: Ragged, counts: list[int], k: int) -> None:
+    case = ragged(counts, k, torch.bfloat16)
     case.packed.zero_()
     case.block_scale.zero_()
     HostOps(count_writers=True).scaled_fp4_experts_quant(*case.arguments())
@@ -257,25 +260,27 @@ def test_wrong_values_are_refused_by_the_host_twin(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("arithmetic", ["ieee", "hardware"])
 @pytest.mark.parametrize(
-    ("counts", "k"), [([1], 16), ([3, 0, 130], 208), ([1, 0, 2] * 200, 80), ([2, 1], 7168)]
+    ("counts", "k"), [([1], 16), ([3, 0, 130], 208), ([1, 0, 2] * 200, 80), ([2, 1, 31, 33], 7168)]
 )
-def test_golden_bytes_with_row_padding_unwritten(
+@pytest.mark.parametrize("row_padding", ["zero", "unwritten"])
+def test_golden_bytes_of_few_rows(
     subject: Ops,
     ragged: Ragged,
     same_bytes: SameBytes,
+    row_padding: str,
     counts: list[int],
     k: int,
     arithmetic: str,
     dtype: torch.dtype,
     form: str,
 ) -> None:
-    """Few rows without row padding run on a kernel of their own."""
+    """Few rows run on a kernel of their own."""
     if arithmetic == "hardware" and subject.device_type == "cuda":
         chip: Any = HardwareOperations(torch.cuda.get_device_name())
     else:
         chip = arithmetic
     case = ragged(counts, k, dtype, fused=form == "fused", arithmetic=chip, device=subject.device_type)
-    ops = subject.options(row_padding="unwritten", arithmetic=arithmetic)
+    ops = subject.options(row_padding=row_padding, arithmetic=arithmetic)
     if form == "fused":
         ops.silu_and_mul_scaled_fp4_experts_quant(*case.arguments())
     elif form == "plain":
@@ -285,7 +290,8 @@ def test_golden_bytes_with_row_padding_unwritten(
         backwards = case.with_input(case.input.flip(0).contiguous())
         ops.scaled_fp4_experts_quant(*backwards.arguments(), input_map=order)
     same_bytes("packed", case.packed, case.true_packed)
-    expected = torch.where(case.owned_scale, case.true_scale, FILL)
+    unwritten = torch.where(case.beside_rows, case.true_scale, FILL)
+    expected = case.true_scale if row_padding == "zero" else unwritten
     same_bytes("block_scale", case.block_scale, expected)
 
 

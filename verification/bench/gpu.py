@@ -162,13 +162,13 @@ def measure_quantizer(machine: Machine, shape: Shape, *, seed: int, compiled: bo
 
 def _own_subjects(machine: Machine, case: QuantCase) -> dict[str, Subject]:
     true = {"ieee": case.true_bytes("ieee"), "hardware": case.true_bytes(machine.hardware)}
-    owned = case.owned_scale_bytes()
+    written = case.written_scale_bytes()
     subjects = {}
     for name, (arithmetic, row_padding) in CONFIGURATIONS.items():
         ops = machine.ops.options(arithmetic=arithmetic, row_padding=row_padding)
         op = ops.silu_and_mul_scaled_fp4_experts_quant if case.shape.fused else ops.scaled_fp4_experts_quant
         packed, block_scale = true[arithmetic]
-        expected = block_scale if row_padding == "zero" else torch.where(owned, block_scale, FILL)
+        expected = block_scale if row_padding == "zero" else torch.where(written, block_scale, FILL)
         subjects[name] = Subject(
             calls=case.calls(op), before=case.fill, after=_check(case, name, packed, expected)
         )

@@ -22,6 +22,8 @@ from nvfp4_moe.verification.counter import below, words
 FILL = 0xA5
 LAYOUT = "swizzled_128x4"
 EXPERTS = 256
+SECTOR = 32
+"""Bytes that the memory reads or writes at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,12 +108,16 @@ class QuantCase:
         )
         return true.packed, true.block_scale.view(torch.uint8)
 
-    def owned_scale_bytes(self) -> Tensor:
-        """Return which scale bytes lie in rows that an expert owns, as bool (scale rows, 4 * words)."""
+    def written_scale_bytes(self) -> Tensor:
+        """Return which scale bytes lie in a sector with those of an owned row, as bool (scale rows, 4 * words).
+
+        With row padding unwritten these are the bytes that are written all the same.
+        """
         ones = torch.ones(
             (self.shape.rows, 4 * self.shape.words), dtype=torch.uint8, device=self.sets[0].input.device
         )
-        return experts_to_layout(ones, self.expert_offsets, self.blockscale_offsets, layout=LAYOUT) != 0
+        owned = experts_to_layout(ones, self.expert_offsets, self.blockscale_offsets, layout=LAYOUT) != 0
+        return owned.view(-1, SECTOR).any(1, keepdim=True).expand(-1, SECTOR).reshape(owned.shape)
 
     def linear_scales(self, block_scale: Tensor) -> Tensor:
         """Return scales of the buffer in row-major order, uint8 (rows, K/16)."""

@@ -20,7 +20,9 @@ namespace nvfp4_moe {
 constexpr int kBlockSize = 16;       // elements that share one scale byte
 constexpr int kTileRows = 128;       // rows of a CUTLASS scale-factor tile
 constexpr int kTileBlocks = 4;       // scale bytes of a row that lie together: one 32-bit word
-constexpr int kTileLanes = 32;       // rows r, r + 32, r + 64, r + 96 of a tile share 16 bytes
+constexpr int kTileLanes = 32;       // rows r, r + 32, r + 64, r + 96 of a tile share a piece of 16 bytes
+constexpr int kPieceWords = 4;       // one of each of those rows
+constexpr int kPieceBytes = 4 * kPieceWords;
 
 NVFP4_HD int64_t ceil_div(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 NVFP4_HD int64_t round_up(int64_t value, int64_t multiple) { return ceil_div(value, multiple) * multiple; }

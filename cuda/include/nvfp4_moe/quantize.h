@@ -11,7 +11,8 @@
 // (arithmetic.h). In the fused form x = round_to_input_type(silu(gate) * up).
 //
 // A row writes K/2 bytes of codes and 4*ceil(K/64) scale bytes, those past K/16 zero. Rows that no expert owns write
-// nothing. Row padding is the business of `zero_row_padding`.
+// nothing. Row padding in the sectors of 32 bytes where owned rows have scales is zeroed with these, since memory reads a
+// sector that is written in part before it writes it; the rest is the business of `zero_padding_piece`.
 #pragma once
 
 #include "arithmetic.h"
@@ -169,6 +170,23 @@ NVFP4_HD void load_block(const QuantizeArguments& call, int64_t source, int64_t 
 
 // --- bodies --------------------------------------------------------------------------------------------------------
 
+// Row padding that a row zeroes along with its scales: the words behind its own in the 16 bytes that it shares with the
+// rows 32, 64 and 96 behind it, if no owned row comes there, and, for an expert's last row at an even place, the 16 bytes
+// behind those, if none of their rows is owned.
+struct PaddingBeside {
+  int32_t words_behind;  // 0 to 3
+  bool next_piece;
+};
+
+// `row`: in the expert; `owned`: rows of the expert.
+NVFP4_HD PaddingBeside padding_beside(int32_t row, int32_t owned) {
+  const int32_t in_tile = row % kTileRows;
+  const int32_t owned_of_tile = owned - (row - in_tile);  // or more
+  const bool last_of_lane = in_tile + kTileLanes >= owned_of_tile;
+  return PaddingBeside{last_of_lane ? kTileRows / kTileLanes - 1 - in_tile / kTileLanes : 0,
+                       in_tile % 2 == 0 && in_tile + 1 == owned_of_tile && in_tile < kTileLanes};
+}
+
 // Block `block` of a row in [0, 4 * ceil(K / 64)): codes and scale, or the zero byte that pads K.
 template <class Type, bool kFused, class Arithmetic, class Writer>
 NVFP4_HD void quantize_row_block(const QuantizeArguments& call, const Owner& owner, int64_t row, int64_t source,
@@ -184,38 +202,44 @@ NVFP4_HD void quantize_row_block(const QuantizeArguments& call, const Owner& own
     write(call.packed + row * (call.k / 2) + block * (kBlockSize / 2), result.packed);
     scale = result.scale;
   }
-  write(call.block_scale + row_scale_byte(owner, static_cast<int32_t>(row), words) + block_byte_128x4(block), scale);
+  uint8_t* at = call.block_scale + row_scale_byte(owner, static_cast<int32_t>(row), words) + block_byte_128x4(block);
+  write(at, scale);
+  const PaddingBeside beside =
+      padding_beside(static_cast<int32_t>(row) - owner.first_row, owner.end_row - owner.first_row);
+  for (int32_t word = 1; word <= beside.words_behind; ++word) write(at + kTileBlocks * word, uint8_t{0});
+  if (!beside.next_piece) return;
+  for (int32_t word = 0; word < kPieceWords; ++word) write(at + kPieceBytes + kTileBlocks * word, uint8_t{0});
 }
 
-// Row padding of one expert: the rows of its last tile that it does not own.
+// Row padding of one expert: pieces of 16 bytes in its last tile that no row zeroes.
 struct PaddingPlace {
-  int64_t tile_byte;  // first byte of the tile row's words
-  int32_t owned;      // rows of the tile that are owned; 0: the expert has no row padding
+  int64_t tile_byte;   // first byte of the tile row's words
+  int32_t first_lane;  // of each word column the pieces [first_lane, 32) are to be zeroed
 };
+
+// `owned`: rows of the expert. Without a row there is no padding, and from 31 rows of a tile on it all lies beside rows.
+NVFP4_HD int32_t first_empty_lane(int32_t owned) {
+  const int32_t in_tile = owned > 0 ? owned % kTileRows : 0;
+  return in_tile == 0 || in_tile >= kTileLanes ? kTileLanes : static_cast<int32_t>(round_up(in_tile, 2));
+}
 
 NVFP4_HD PaddingPlace padding_place(const QuantizeArguments& call, int32_t expert) {
   const Owner owner = call.masked_m != nullptr ? masked_owner(call, expert) : ragged_owner(call, expert);
-  const int32_t owned = owner.end_row - owner.first_row;
-  const int32_t in_tile = owned > 0 ? owned % kTileRows : 0;
-  return PaddingPlace{(owner.scale_row + owned - in_tile) * (scale_words(call.k) * kTileBlocks), in_tile};
+  const int32_t owned = owner.end_row > owner.first_row ? owner.end_row - owner.first_row : 0;
+  const int64_t tile_row = owner.scale_row + owned - owned % kTileRows;
+  return PaddingPlace{tile_row * (scale_words(call.k) * kTileBlocks), first_empty_lane(owned)};
 }
 
 struct alignas(16) FourWords {
-  uint32_t word[4];
+  uint32_t word[kPieceWords];
 };
 
 // In one word column of the tile, the 16 bytes that rows lane, lane + 32, lane + 64 and lane + 96 share.
 template <class Writer>
 NVFP4_HD void zero_padding_piece(const QuantizeArguments& call, const PaddingPlace& place, int32_t word, int32_t lane,
                                  const Writer& write) {
-  uint8_t* piece = call.block_scale + place.tile_byte + int64_t{word} * (kTileRows * kTileBlocks) + lane * 16;
-  if (lane >= place.owned) {
-    write(piece, FourWords{{0, 0, 0, 0}});
-    return;
-  }
-  for (int32_t group = 1; group < kTileRows / kTileLanes; ++group) {
-    if (lane + group * kTileLanes >= place.owned) write(piece + 4 * group, uint32_t{0});
-  }
+  write(call.block_scale + place.tile_byte + int64_t{word} * (kTileRows * kTileBlocks) + lane * kPieceBytes,
+        FourWords{{0, 0, 0, 0}});
 }
 
 }  // namespace nvfp4_moe
