@@ -130,7 +130,7 @@ class CountsFuzzer:
         """S is a multiple of the tile, at least T and at most the exact worst case for T."""
         batch = result.batch
         limit = self._limit("packed", batch)(measured.routed)
-        right = (measured.padded >= measured.routed) & (measured.padded % batch.tile == 0)
+        right = (measured.padded >= measured.routed) & _is_multiple(measured.padded, batch.tile)
         _note("padding.placement", "packed", right & (measured.padded <= limit), measured.routed, result)
 
     def _check_placements(self, result: BatchResult) -> None:
@@ -230,5 +230,18 @@ def _counts(batch: Batch, case: int) -> list[int]:
     return counts
 
 
+def _is_power_of_two(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
+def _is_multiple(values: torch.Tensor, of: int) -> torch.Tensor:
+    """Tell which values, not negative, are multiples; the remainder of a general division is slow."""
+    return (values & (of - 1) if _is_power_of_two(of) else torch.remainder(values, of)) == 0
+
+
 def _ceil_div(values: torch.Tensor, divisor: int) -> torch.Tensor:
-    return torch.div(values + (divisor - 1), divisor, rounding_mode="floor")
+    """Return ceil(values / divisor) of values that are not negative."""
+    raised = values + (divisor - 1)
+    if _is_power_of_two(divisor):
+        return raised >> (divisor.bit_length() - 1)
+    return torch.div(raised, divisor, rounding_mode="floor")

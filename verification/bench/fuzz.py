@@ -4,21 +4,25 @@
 
 Count vectors are made, summed, held to the proposed bound and the exact worst case, and partly placed region by
 region: the whole work of a batch, as `verify` runs it. Families that integer arithmetic makes on packed lanes are
-listed first; those that route tokens to ids, and ids through the whole routing path, apart. `workers` threads run
-batches side by side. A family's batches run once before the clock starts, so that tables are filled as they are in a
-long run. CPU seconds per routing are given too: on a shared machine they are the steadier figure.
+listed first; those that route tokens to ids, and ids through the whole routing path, apart. `workers` processes run
+batches side by side, as several campaigns on one store do. A family's batches run once before the clock starts, so that
+tables are filled as they are in a long run. CPU seconds per routing are given too: on a shared machine they are the
+steadier figure.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import platform
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +58,12 @@ class Speed:
 def measure(*, experts: int, workers: int, seconds: float) -> dict[str, Any]:
     """Run the benchmark and return its record, ready for JSON."""
     sizes = Sizes(experts=(experts,))
-    runners = [BatchRunner([parse_bound(BOUND)]) for _ in range(workers)]
-    with ThreadPoolExecutor(workers) as pool:
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_start_worker, initargs=(context.Barrier(workers),)
+    ) as pool:
         speeds = [
-            _speed(batch, runners, pool, seconds)
+            _speed(batch, pool, workers=workers, seconds=seconds)
             for form in Form
             for batch in round_of_batches(SEED, ROUND, form=form, sizes=sizes)
         ]
@@ -76,16 +82,10 @@ def measure(*, experts: int, workers: int, seconds: float) -> dict[str, Any]:
     }
 
 
-def _speed(batch: Batch, runners: Sequence[BatchRunner], pool: ThreadPoolExecutor, seconds: float) -> Speed:
-    for runner in runners:
-        runner.run(batch)
-    start, cpu = time.perf_counter(), time.process_time()
-    jobs = [
-        pool.submit(_run_until, runner, _from(batch, number, len(runners)), start + seconds)
-        for number, runner in enumerate(runners)
-    ]
-    routings = sum(job.result() for job in jobs)
-    wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+def _speed(batch: Batch, pool: Executor, *, workers: int, seconds: float) -> Speed:
+    jobs = [pool.submit(_run_for, seconds, batch, number, workers) for number in range(workers)]
+    runs = [job.result() for job in jobs]
+    routings = sum(run.routings for run in runs)
     return Speed(
         family=batch.family,
         form=str(batch.form),
@@ -93,9 +93,45 @@ def _speed(batch: Batch, runners: Sequence[BatchRunner], pool: ThreadPoolExecuto
         tokens=batch.tokens,
         topk=batch.topk,
         routings=routings,
-        routings_per_second=routings / wall,
-        cpu_microseconds=1e6 * cpu / routings,
+        routings_per_second=sum(run.routings / run.wall for run in runs),
+        cpu_microseconds=1e6 * sum(run.cpu for run in runs) / routings,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """What one process did."""
+
+    routings: int
+    wall: float
+    cpu: float
+
+
+_together: threading.Barrier
+"""Where the worker processes wait for each other; set in each of them."""
+
+
+def _start_worker(together: threading.Barrier) -> None:
+    global _together
+    _together = together
+
+
+@cache
+def _runner() -> BatchRunner:
+    return BatchRunner([parse_bound(BOUND)])
+
+
+def _run_for(seconds: float, batch: Batch, number: int, step: int) -> _Run:
+    """Run batches number, number + step, ... in this process once all are warm, at least one, until the time is up."""
+    runner, routings = _runner(), 0
+    runner.run(batch)
+    _together.wait()  # also keeps one process from taking two jobs
+    start, cpu = time.perf_counter(), time.process_time()
+    for following in _from(batch, number, step):
+        routings += runner.run(following).cases
+        if time.perf_counter() - start >= seconds:
+            break
+    return _Run(routings, time.perf_counter() - start, time.process_time() - cpu)
 
 
 def _from(batch: Batch, number: int, step: int) -> Iterator[Batch]:
@@ -103,16 +139,6 @@ def _from(batch: Batch, number: int, step: int) -> Iterator[Batch]:
     while True:
         yield replace(batch, index=number)
         number += step
-
-
-def _run_until(runner: BatchRunner, batches: Iterator[Batch], deadline: float) -> int:
-    """Run at least one batch, and more until the deadline; return the routings done."""
-    routings = 0
-    for batch in batches:
-        routings += runner.run(batch).cases
-        if time.perf_counter() >= deadline:
-            break
-    return routings
 
 
 def table(record: dict[str, Any]) -> str:

@@ -24,8 +24,7 @@ _MOST_HOT = 4
 
 def _uniform(draw: Draw, space: Workspace) -> Lanes:
     most = (1 << draw.setting.count_bits) - 1
-    words = draw.lane_words(space).bitwise_and_(splat(most))
-    return Lanes(words, draw.setting.num_experts, most)
+    return Lanes(draw.lane_fields(space, most), draw.setting.num_experts, most)
 
 
 def _empty(draw: Draw, space: Workspace) -> Lanes:
@@ -45,11 +44,11 @@ def _whole_tiles(draw: Draw, space: Workspace, *, more: int, steps_bits: int = 0
     while ((1 << quotient_bits) - 1) * tile + more + steps > LARGEST_COUNT - tile:
         quotient_bits -= 1
     quotients = (1 << quotient_bits) - 1
-    words = draw.lane_words(space)
     shift = tile.bit_length() - 1
-    if tile == 1 << shift and steps < tile:  # quotient and step are then bit fields of the count: one mask
-        words.bitwise_and_(splat(quotients << shift | steps))
+    if tile == 1 << shift and steps < tile:  # quotient and step are then bit fields of the count
+        words = draw.lane_fields(space, quotients << shift | steps)
     else:
+        words = draw.lane_words(space)
         step = words >> (LANE_BITS - steps_bits) if steps_bits else torch.zeros_like(words)
         words.bitwise_and_(splat(quotients)).mul_(tile).add_(step.bitwise_and_(splat(steps)))
     if more:
@@ -86,7 +85,7 @@ def _attaining(draw: Draw, space: Workspace) -> Lanes:
 
 def _attaining_few(draw: Draw, space: Workspace) -> Lanes:
     """At most one row on each expert: every routed row opens a tile."""
-    return Lanes(draw.lane_words(space).bitwise_and_(splat(1)), draw.setting.num_experts, 1)
+    return Lanes(draw.lane_fields(space, 1), draw.setting.num_experts, 1)
 
 
 def _collapse(draw: Draw, space: Workspace) -> Lanes:

@@ -14,7 +14,14 @@ import torch
 
 from nvfp4_moe.reference.padding import TILE, check_size
 from nvfp4_moe.verification import counter
-from nvfp4_moe.verification.families.lanes import LARGEST_TILE, Lanes, Workspace, words_for
+from nvfp4_moe.verification.families.lanes import (
+    HALF_LANE_BITS,
+    LARGEST_TILE,
+    Lanes,
+    Workspace,
+    splat,
+    words_for,
+)
 
 MOST_EXPERTS = 1 << 13
 """A setting with more experts is refused: scores for every token and expert would not fit the memory meant for them."""
@@ -81,6 +88,37 @@ class Draw:
             scratch=space.spare[:total],
         )
         return raw.view(self.count, each)
+
+    def lane_fields(self, space: Workspace, field: int) -> torch.Tensor:
+        """Return int64 (count, W) in the workspace: lanes whose bits in `field` (16 bits) are random, all others 0.
+
+        A field that spans at most half a lane takes half the words: the two halves of each raw lane are two lanes.
+        """
+        lowest = (field & -field).bit_length() - 1
+        each = words_for(self.setting.num_experts)
+        if field.bit_length() - lowest > HALF_LANE_BITS or each == 1:
+            return self.lane_words(space).bitwise_and_(splat(field))
+        half = -(-each // 2)
+        raw = counter.words(
+            self.seed,
+            self._stream("half lanes"),
+            self.start * half,
+            self.count * half,
+            out=space.spare[: self.count * half],
+            scratch=space.raw[: self.count * half],
+        ).view(self.count, half)
+        words = space.raw[: self.count * each].view(self.count, each)
+        for part, at in ((words[:, :half], 0), (words[:, half:], HALF_LANE_BITS)):
+            source = raw[:, : part.shape[1]]
+            if at > lowest:
+                torch.bitwise_right_shift(source, at - lowest, out=part)
+                part.bitwise_and_(splat(field))
+            elif at < lowest:
+                torch.bitwise_left_shift(source, lowest - at, out=part)
+                part.bitwise_and_(splat(field))
+            else:
+                torch.bitwise_and(source, splat(field), out=part)
+        return words
 
     def zero_lanes(self, space: Workspace) -> torch.Tensor:
         """Return int64 (count, W) zeros in the workspace."""

@@ -21,6 +21,7 @@ from nvfp4_moe.verification import counter
 LANES = 4
 """Counts in one word."""
 LANE_BITS = 16
+HALF_LANE_BITS = LANE_BITS // 2
 _ONES = 0x0001_0001_0001_0001
 _LANE_MASK = (1 << LANE_BITS) - 1
 _EVEN_LANES = 0x0000_FFFF_0000_FFFF
@@ -90,8 +91,11 @@ class Lanes:
             self.words[:, -1].bitwise_and_((1 << (LANE_BITS * live)) - 1)
 
 
-def tile_lanes(lanes: Lanes, spare: torch.Tensor, *, tile: int) -> Lanes:
-    """Return the tiles ceil(c / tile) of each count, as lanes in `spare` (at least as many words).
+def tile_lanes(lanes: Lanes, spare: torch.Tensor, *, tile: int) -> tuple[Lanes, int]:
+    """Return what each count needs, as lanes in `spare` (at least as many words), and their unit in rows.
+
+    The lanes hold ceil(c / A) tiles, unit A; where A is a power of two and the sums fit, they are left in rows, unit 1,
+    which spares a shift.
 
     Raises:
         ValueError: a count plus the tile does not fit a lane.
@@ -100,12 +104,18 @@ def tile_lanes(lanes: Lanes, spare: torch.Tensor, *, tile: int) -> Lanes:
         raise ValueError(f"counts up to {lanes.most} with tile {tile} do not fit lanes of {LANE_BITS} bits")
     tiles = spare[: lanes.words.numel()].view_as(lanes.words)
     torch.add(lanes.words, splat(tile - 1), out=tiles)
-    shift = tile.bit_length() - 1
-    if tile == 1 << shift:
-        tiles.bitwise_right_shift_(shift).bitwise_and_(splat(_LANE_MASK >> shift))
-    else:
+    most = (lanes.most + tile - 1) // tile
+    if tile & (tile - 1):
         tiles.view(torch.int16).floor_divide_(tile)
-    return Lanes(tiles, lanes.num_experts, (lanes.most + tile - 1) // tile, lanes.lane_total)
+        return Lanes(tiles, lanes.num_experts, most, lanes.lane_total), tile
+    total = None if lanes.lane_total is None else lanes.lane_total + lanes.words.shape[1] * (tile - 1)
+    in_rows = Lanes(tiles, lanes.num_experts, most * tile, total)
+    if in_rows.most_in_lane <= _LANE_MASK:
+        tiles.bitwise_and_(splat(_LANE_MASK & -tile))
+        return in_rows, 1
+    shift = tile.bit_length() - 1
+    tiles.bitwise_right_shift_(shift).bitwise_and_(splat(_LANE_MASK >> shift))
+    return Lanes(tiles, lanes.num_experts, most, lanes.lane_total), tile
 
 
 def packed_sums(lanes: Lanes, out: torch.Tensor) -> None:

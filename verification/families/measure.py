@@ -106,7 +106,7 @@ def _measure_lanes(
     """As `measure_family`, chunk by chunk in the workspace; sums stay packed until the batch is whole."""
     chunk = max(CHUNK_WORDS // words_for(setting.num_experts), 1)
     routed, tiles, largest, last, last_rows = torch.zeros(5, count, dtype=torch.int64)
-    limits = (0, 0)
+    limits, unit = (0, 0), 1
     for at in range(0, count, chunk):
         cases = slice(at, min(at + chunk, count))
         lanes = family.lanes(Draw(seed, family.name, setting, start + at, cases.stop - at), space)
@@ -117,12 +117,12 @@ def _measure_lanes(
         if wanted.last:
             last[cases] = _last_used(by_expert)
             last_rows[cases] = by_expert.gather(1, last[cases, None])[:, 0].long()
-        in_tiles = tile_lanes(lanes, space.spare, tile=setting.tile)
+        in_tiles, unit = tile_lanes(lanes, space.spare, tile=setting.tile)
         packed_sums(in_tiles, tiles[cases])
         limits = lanes.most_in_lane, in_tiles.most_in_lane
     return Measured(
         routed=unpack_sums(routed, most_in_lane=limits[0]),
-        padded=unpack_sums(tiles, most_in_lane=limits[1]) * setting.tile,
+        padded=unpack_sums(tiles, most_in_lane=limits[1]) * unit,
         largest=largest if wanted.largest else None,
         last=last if wanted.last else None,
         last_rows=last_rows if wanted.last else None,

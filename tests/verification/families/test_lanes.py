@@ -44,10 +44,17 @@ def test_sums_and_tiles(experts: int, most: int, tile: int) -> None:
     lanes = lanes_of(counts)
     assert torch.equal(lanes.counts(), counts)
     assert sums(lanes) == counts.sum(1).tolist()
-    tiles = tile_lanes(lanes, torch.empty(lanes.words.numel(), dtype=torch.int64), tile=tile)
-    assert torch.equal(tiles.counts(), -(-counts // tile))
+    tiles, unit = tile_lanes(lanes, torch.empty(lanes.words.numel(), dtype=torch.int64), tile=tile)
+    assert unit in (1, tile)
+    assert torch.equal(tiles.counts() * unit, -(-counts // tile) * tile)
     assert int(tiles.counts().max()) <= tiles.most
-    assert sums(tiles) == (-(-counts // tile)).sum(1).tolist()
+    assert [total * unit for total in sums(tiles)] == (-(-counts // tile) * tile).sum(1).tolist()
+
+
+@pytest.mark.parametrize(("most", "tile", "unit"), [(15, 128, 1), (LARGEST_COUNT, 128, 128), (15, 100, 100)])
+def test_tiles_stay_rows_where_their_sums_fit(most: int, tile: int, unit: int) -> None:
+    lanes = lanes_of(random_counts(most, 256))
+    assert tile_lanes(lanes, torch.empty(lanes.words.numel(), dtype=torch.int64), tile=tile)[1] == unit
 
 
 def test_a_stated_lane_total_is_used() -> None:
