@@ -190,11 +190,24 @@ def check_call(
 def wrong_steps(steps: Steps, *, fused: bool = False) -> SubjectMutant:
     """Return the target of a variant with these steps; `fused`: of the quantizer with SiLU."""
     operation = SILU_QUANT if fused else QUANT
+    return SubjectMutant(
+        factory=lambda right: _subject(right.device, operation, quantizer(steps, fused=fused)),
+        base="reference",
+    )
 
-    def factory(base: Subject) -> Subject:
-        return Subject("stepwise", base.device, CONTRACT, **{operation: quantizer(steps, fused=fused)})
 
-    return SubjectMutant(factory=factory, base="reference")
+def steps_with_state(make: Callable[[], Steps]) -> SubjectMutant:
+    """Return the target of a variant whose steps remember earlier calls: made anew in each process."""
+    return SubjectMutant(
+        factory=lambda right: _subject(right.device, QUANT, quantizer(make())),
+        base="reference",
+        in_order=True,
+    )
+
+
+def _subject(device: str, name: str, operation: Callable[..., None]) -> Subject:
+    only = {name: operation}
+    return Subject("stepwise", device, CONTRACT, **only)
 
 
 def right_steps() -> Subject:
