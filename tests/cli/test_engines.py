@@ -1,0 +1,40 @@
+"""`nvfp4-moe engines`: the table, its JSON, bad input in one line."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import jsonschema
+import pytest
+
+from nvfp4_moe.analysis import engines
+from nvfp4_moe.cli.main import run
+from nvfp4_moe.verification import schema
+from nvfp4_moe.verification.grid import Grid
+from nvfp4_moe.verification.proofs.judging import skipped
+
+SMALL = Grid(max_num_batched_tokens=(1, 8192), topk=(1, 8), experts=(8, 2048))
+
+
+@pytest.fixture(autouse=True)
+def _small_grid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "engine_lines", partial(engines.engine_lines, grid=SMALL))
+    monkeypatch.setattr(
+        engines, "prove_formula", lambda name, tile: skipped(["z3-solver"])
+    )  # proofs have their test
+
+
+def test_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["engines", "--json", "-"]) == 0
+    streams = capsys.readouterr()
+    result = json.loads(streams.out)
+    jsonschema.validate(result, schema.load("engines"))
+    assert [name for name, line in result["formulas"].items() if not line["safe"]] == ["vllm_env", "sglang"]
+    assert "sglang             │ UNSAFE  │ SKIPPED" in streams.err
+    assert "vllm_env: 1,281 routed rows on 2,048 experts" in streams.err
+
+
+def test_bad_size_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["engines", "--expert-parallel-size", "100000"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
