@@ -145,7 +145,7 @@ def check_global_scale(
     if not isinstance(scale, Tensor):
         if rows_of_experts is not None or isinstance(scale, bool) or not isinstance(scale, int | float):
             raise TypeError(f"{name} must be a float32 tensor, got {type(scale).__name__}")
-        scale = torch.tensor(_finite_positive(name, scale), dtype=torch.float32, device=device)
+        scale = torch.tensor(_finite_positive(name, _as_float(scale)), dtype=torch.float32, device=device)
     if scale.dtype != torch.float32:
         raise TypeError(f"{name} must be float32, got {scale.dtype}")
     check_dense(name, scale)
@@ -204,6 +204,14 @@ def check_offsets(name: str, offsets: Tensor) -> list[int]:
         if following < value:
             raise ValueError(f"{name} must not descend, got {value}, {following} at expert {expert}")
     return values
+
+
+def _as_float(number: float) -> float:
+    """Return a Python number as a float; integers beyond its range are infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _finite_positive(name: str, value: float) -> float:

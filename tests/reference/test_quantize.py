@@ -156,6 +156,8 @@ def test_zero_keeps_its_sign() -> None:
         ({"global_encode_scale": -1.0}, ValueError, r"finite and positive, got -1\.0"),
         ({"global_encode_scale": 1e-60}, ValueError, r"finite and positive, got 0\.0"),
         ({"global_encode_scale": 1e60}, ValueError, "finite and positive, got inf"),
+        ({"global_encode_scale": 10**400}, ValueError, "finite and positive, got inf"),
+        ({"global_encode_scale": -(10**400)}, ValueError, "finite and positive, got -inf"),
         ({"global_encode_scale": torch.tensor(math.nan)}, ValueError, "finite and positive, got nan"),
         ({"global_encode_scale": torch.ones(2)}, ValueError, r"shape \(\), got \(2,\)"),
         (
