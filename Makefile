@@ -17,7 +17,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
-EXTRAS ?= proofs,plots,cuda,test,dev
+EXTRAS ?= proofs,plots,cuda,weights,test,dev
 
 LEVEL ?= 1
 TRACES ?= $(wildcard examples/router_traces/*.npz)

@@ -133,7 +133,8 @@ def _read(
     for path in paths:
         try:
             with safe_open(path, framework="pt", device=str(device)) as file:
-                tensors |= {name: file.get_tensor(name) for name in file.keys() if name.startswith(wanted)}
+                names = [name for name in file.keys() if name.startswith(wanted)]  # noqa: SIM118  # no mapping
+                tensors |= {name: file.get_tensor(name) for name in names}
         except SafetensorError as error:
             raise ValueError(f"{path} is no safetensors file: {error}") from error
     return tensors
@@ -141,7 +142,7 @@ def _read(
 
 def _stack(tensors: Mapping[str, Tensor], prefix: str, experts: Sequence[int], name: str) -> Tensor:
     """Return one tensor of every expert, stacked."""
-    found = []
+    found: list[Tensor] = []
     for expert in experts:
         full = f"{prefix}.{expert}.{name}"
         if full not in tensors:

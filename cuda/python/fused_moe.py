@@ -206,10 +206,10 @@ def _fused_moe(
     m, k = a.shape
     e, n, topk = w2_fp4.shape[0], 2 * w2_fp4.shape[2], topk_ids.shape[-1]
     output = torch.empty_like(a)
-    workspaces = [a.new_empty(shape) for shape in workspace_shapes(m, topk, n, k, activation=activation)]
+    shape13, shape2 = workspace_shapes(m, topk, n, k, activation=activation)
     run_cutlass_moe_fp4(
         output, a, a1_gscale, w1_fp4, w1_blockscale, w1_alphas, a2_gscale, w2_fp4, w2_blockscale, w2_alphas,
-        topk_weights, topk_ids, activation, *workspaces, m, n, k, e, a.device, max_num_batched_tokens,
+        topk_weights, topk_ids, activation, a.new_empty(shape13), a.new_empty(shape2), m, n, k, e, a.device, max_num_batched_tokens,
         apply_router_weight_on_input, sizing=sizing, arithmetic=arithmetic, gemm=gemm,
     )  # fmt: skip
     return output

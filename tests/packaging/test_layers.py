@@ -25,6 +25,7 @@ SHARED_WITH_CUDA = {
     "__init__",
     "checks",
     "expert_layouts",
+    "expert_weights",
     "formats",
     "layouts",
     "padding",

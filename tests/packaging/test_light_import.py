@@ -21,6 +21,7 @@ EXTRAS = (
     "gfloat",
     "mpmath",
     "jsonschema",
+    "safetensors",
 )
 TERMINAL = ("click", "rich")
 
