@@ -27,6 +27,7 @@ COMMANDS = {
     "replay": "Run a saved counterexample again, or report on a router trace.",
     "describe": "Measure what a subject promises and print it as code.",
     "cases": "Write golden vectors (.npz with a manifest of hashes) for tests in another language.",
+    "mutants": "Known-wrong variants of kernels, bounds and models, which the harness must refute.",
     "bench": "Measure the kernels on a GPU, or the CPU code, beside yardsticks of the same run.",
 }
 
