@@ -1,0 +1,53 @@
+"""Which figures a run has, and that their names and words are fit for files and for reading aloud."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from matplotlib.figure import Figure
+
+from nvfp4_moe.analysis.figures.plan import plan_figures
+from nvfp4_moe.analysis.figures.theme import THEMES
+from nvfp4_moe.analysis.savings import Savings, savings
+from nvfp4_moe.analysis.savings_padding import PaddingUse
+from nvfp4_moe.analysis.zoo import ZOO
+from nvfp4_moe.analysis.zoo_shape import Shard, shard
+
+
+def test_all_four_kinds(zoo_savings: Savings, uses: list[PaddingUse], r1: Shard) -> None:
+    planned = plan_figures(zoo_savings, uses=uses, shards=[r1])
+    assert [p.name for p in planned] == [
+        "bytes_by_model-8192",
+        "rows_by_tokens-deepseek-r1",
+        "padding_used",
+        "looseness-topk8",
+    ]
+    assert all(isinstance(p.draw(THEMES["light"]), Figure) for p in planned)
+    assert "DeepSeek-R1 vllm_env 560.0, sglang 224.0, proposed 41.9" in planned[0].label
+    assert "proposed from 32,520 to" in planned[1].label
+
+
+def test_only_what_there_are_numbers_for(zoo_savings: Savings) -> None:
+    assert [p.name for p in plan_figures(zoo_savings)] == ["bytes_by_model-8192"]
+
+
+def test_one_for_each_model_topk_and_m() -> None:
+    models = [ZOO["DeepSeek-R1"], ZOO["Kimi-K2"], ZOO["Mixtral-8x7B"]]
+    found = savings(models, max_num_batched_tokens=[1, 2])
+    names = [p.name for p in plan_figures(found, shards=found.shards)]
+    assert names[:2] == ["bytes_by_model-1", "bytes_by_model-2"]
+    assert names[-2:] == ["looseness-topk8", "looseness-topk2"]
+    assert len(names) == 7
+
+
+def test_names_from_outside_become_harmless_and_stay_apart() -> None:
+    one = ZOO["Mixtral-8x7B"]
+    models = [replace(one, name=name) for name in ("../../a b", "a*b", "", "\x1b[31m" + "x" * 300)]
+    found = savings(models, max_num_batched_tokens=[1])
+    names = [p.name for p in plan_figures(found, shards=[shard(m) for m in models]) if "rows" in p.name]
+    assert names == [
+        "rows_by_tokens-a-b",
+        "rows_by_tokens-a-b-2",
+        "rows_by_tokens-model",
+        f"rows_by_tokens-31m{'x' * 37}",
+    ]
