@@ -111,11 +111,12 @@ void quantize(const QuantizeArguments& call, int64_t first_row, int64_t last_row
 template <class Id, class Writer>
 void route(const RoutingArguments<Id>& call, int64_t workers, const Writer& write, const Schedule& schedule) {
   const auto experts = static_cast<size_t>(call.experts);
+  const int64_t length = segment_length(workers, call.slots);
   std::vector<int32_t> seen(static_cast<size_t>(workers) * experts, 0);  // (workers, E)
   for_pieces(workers, 1, schedule, [&](int64_t first, int64_t last) {
     for (int64_t worker = first; worker < last; ++worker) {
       int32_t* mine = seen.data() + worker * call.experts;
-      const Segment segment = segment_of(worker, workers, call.slots);
+      const Segment segment = segment_of(worker, length, call.slots);
       for (int32_t slot = segment.first; slot < segment.last; ++slot) {
         const int32_t expert = expert_of_slot(call, slot);
         if (expert != kNoExpert) ++mine[expert];
@@ -138,7 +139,7 @@ void route(const RoutingArguments<Id>& call, int64_t workers, const Writer& writ
   for_pieces(workers, 1, schedule, [&](int64_t first, int64_t last) {
     for (int64_t worker = first; worker < last; ++worker) {
       int32_t* next = seen.data() + worker * call.experts;
-      const Segment segment = segment_of(worker, workers, call.slots);
+      const Segment segment = segment_of(worker, length, call.slots);
       for (int32_t slot = segment.first; slot < segment.last; ++slot) {
         const int32_t expert = expert_of_slot(call, slot);
         if (expert == kNoExpert) {

@@ -18,6 +18,7 @@ struct Plan {
   int clusters;
   int blocks;  // of a cluster
   int warps;
+  int32_t length;  // slots of a warp
   bool staged;
   size_t shared_bytes;
 };
@@ -38,16 +39,18 @@ Plan plan_for(int64_t slots, int32_t experts, int shared_limit, int most_blocks)
       std::clamp<int64_t>(ceil_div(groups, int64_t{clusters} * blocks * kGroupsOfAWarp), kFewestWarps, kMostWarps);
   const auto warps = static_cast<int>(std::min(wanted, fitting));
   const auto counts = static_cast<size_t>(warps + 3) * static_cast<size_t>(experts) * 4;
-  const int64_t slots_a_block = round_up(ceil_div(slots, int64_t{clusters} * blocks * warps), kSegmentGrain) * warps;
+  const int64_t length = segment_length(int64_t{clusters} * blocks * warps, static_cast<int32_t>(slots));
+  const int64_t slots_a_block = length * warps;
   const bool staged = slots_a_block <= Staged<int32_t>::kMostSlots && experts <= Staged<int32_t>::kMostExperts &&
                       counts + 4 * static_cast<size_t>(slots_a_block) <= static_cast<size_t>(shared_limit);
-  return Plan{clusters, blocks, warps, staged, counts + (staged ? 4 * static_cast<size_t>(slots_a_block) : 0)};
+  return Plan{clusters, blocks, warps, static_cast<int32_t>(length), staged,
+              counts + (staged ? 4 * static_cast<size_t>(slots_a_block) : 0)};
 }
 
 template <class Id>
 struct Launch {
   Plan plan;
-  void (*kernel)(RoutingArguments<Id>);
+  void (*kernel)(RoutingArguments<Id>, int32_t);
   cudaLaunchAttribute attributes[2]{};  // to start early, and the cluster
   cudaLaunchConfig_t config{};
 
@@ -96,11 +99,11 @@ void launch(const RoutingArguments<Id>& call, int device, cudaStream_t stream) {
   limit -= kStaticShared;
   Launch<Id> large(plan_for(call.slots, call.experts, limit, kMostBlocks), stream);
   if (large.plan.blocks <= kPortableBlocks || large.fits()) {
-    check(cudaLaunchKernelEx(&large.config, large.kernel, call), "launch of the routing kernel");
+    check(cudaLaunchKernelEx(&large.config, large.kernel, call, large.plan.length), "launch of the routing kernel");
     return;
   }
   Launch<Id> portable(plan_for(call.slots, call.experts, limit, kPortableBlocks), stream);
-  check(cudaLaunchKernelEx(&portable.config, portable.kernel, call), "launch of the routing kernel");
+  check(cudaLaunchKernelEx(&portable.config, portable.kernel, call, portable.plan.length), "launch of the routing kernel");
 }
 
 void route_experts(TensorView topk_ids, TensorView expert_offsets, TensorView problem_sizes1, TensorView problem_sizes2,

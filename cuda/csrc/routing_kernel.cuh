@@ -1,6 +1,7 @@
 // Routing data on the GPU: the counting sort of nvfp4_moe/routing.h in one launch.
 //
-// Clusters of up to sixteen thread blocks that know nothing of one another, since waiting for all would cost a launch: each
+// Divisions by numbers that the host knows are made there (`length`: slots of a worker), since each costs as much as the walk
+// over a group of ids. Clusters of up to sixteen thread blocks that know nothing of one another, since waiting for all would cost a launch: each
 // places its own slice of the ids, and counts those of the others only, which is cheap. A worker is a warp. Counts live in
 // shared memory, one row a warp, and blocks of a cluster read each other's totals through distributed shared memory. The
 // first walk over a segment counts, and gives each id its
@@ -167,11 +168,22 @@ struct Team {
     if constexpr (kCluster) return static_cast<int>(cg::this_cluster().num_blocks());
     return 1;
   }
-  __device__ __forceinline__ void arrive() const {
-    if constexpr (kCluster) cg::this_cluster().barrier_arrive();
+  // This block in its cluster, and the cluster among all: registers that spare a division.
+  __device__ __forceinline__ int block() const {
+    if constexpr (kCluster) return static_cast<int>(cg::this_cluster().block_rank());
+    return 0;
   }
-  __device__ __forceinline__ void wait() const {
-    if constexpr (kCluster) cg::this_cluster().barrier_wait();
+  __device__ __forceinline__ int cluster() const {
+    uint32_t number = 0;
+    if constexpr (kCluster) asm("mov.u32 %0, %%clusterid.x;" : "=r"(number));
+    return static_cast<int>(number);
+  }
+  // Before the end: what a block has read of others it has read, and nothing has to become visible.
+  __device__ __forceinline__ void arrive_at_end() const {
+    if constexpr (kCluster) asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+  }
+  __device__ __forceinline__ void wait_at_end() const {
+    if constexpr (kCluster) asm volatile("barrier.cluster.wait;" ::: "memory");
   }
 };
 
@@ -179,6 +191,7 @@ struct Team {
 // the writes, since the compiler cannot see that they do not meet.
 __device__ __forceinline__ void sum_over_warps(int32_t* seen, int32_t* totals, int32_t experts, int warps) {
   constexpr int kAtOnce = 8;
+#pragma unroll 1
   for (auto e = static_cast<int32_t>(threadIdx.x); e < experts; e += static_cast<int32_t>(blockDim.x)) {
     int32_t sum = 0;
 #pragma unroll 1
@@ -257,7 +270,8 @@ __device__ __forceinline__ Count count_of_expert(const Team<kCluster>& team, int
 }
 
 template <class Id, bool kCluster, template <class> class Between>
-__global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid_constant__ RoutingArguments<Id> call) {
+__global__ void __launch_bounds__(kMostWarps* kWarp)
+    routing_kernel(const __grid_constant__ RoutingArguments<Id> call, int32_t length) {
   extern __shared__ int32_t shared[];
   __shared__ int2 warp_sums[kMostWarps];
   const Team<kCluster> team;
@@ -267,15 +281,15 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
   const int warp = thread / kWarp;
   const int warps = threads / kWarp;
   const int blocks = team.blocks();  // of a cluster
-  const int block = static_cast<int>(blockIdx.x) % blocks;
-  const int cluster = static_cast<int>(blockIdx.x) / blocks;
+  const int block = team.block();
+  const int cluster = team.cluster();
   const int all_blocks = static_cast<int>(gridDim.x);
   int32_t* totals = shared;                  // (E,) of this block's ids; other blocks read it
   int32_t* outside = shared + call.experts;  // (E,) of this block's share of the ids outside the slice; likewise
   int32_t* starts = outside + call.experts;  // (E,) first position of this block's rows
   int32_t* seen = starts + call.experts;     // (warps, E)
   int32_t* mine = seen + warp * call.experts;
-  const auto segment_at = [&](int64_t worker) { return segment_of(worker, int64_t{all_blocks} * warps, call.slots); };
+  const auto segment_at = [&](int64_t worker) { return segment_of(worker, length, call.slots); };
   const Segment segment = segment_at(int64_t{blockIdx.x} * warps + warp);
   const Between<Id> between(call, seen + warps * call.experts, segment_at(int64_t{blockIdx.x} * warps).first);
   let_next_start();
@@ -284,12 +298,14 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
 
   const bool alone = all_blocks == blocks;
   if (!alone) {
+#pragma unroll 1
     for (int e = thread; e < call.experts; e += threads) outside[e] = 0;
     __syncthreads();
     const int64_t workers = int64_t{blocks} * warps;  // of a cluster
     count_outside(call, segment_at(cluster * workers).first, segment_at((cluster + 1) * workers - 1).last, outside, block,
                   blocks);
   }
+#pragma unroll 1
   for (int e = lane; e < call.experts; e += kWarp) mine[e] = 0;
   __syncwarp();
   const int32_t bits = 32 - __clz(call.experts);  // -1 has all of them set, which no expert has
@@ -309,6 +325,7 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
   team.sync();
 
   int2 running = make_int2(0, 0);  // routed rows and padded rows of the experts before
+#pragma unroll 1
   for (int first = 0; first < call.experts; first += threads) {
     const int e = first + thread;
     const bool live = e < call.experts;
@@ -323,7 +340,7 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
     }
     running = make_int2(running.x + total.x, running.y + total.y);
   }
-  team.arrive();
+  team.arrive_at_end();
   __syncthreads();
 
   const int32_t routed_rows = running.x;
@@ -340,11 +357,12 @@ __global__ void __launch_bounds__(kMostWarps* kWarp) routing_kernel(const __grid
     }
     at.step(whole, rest, call.topk);
   }
+#pragma unroll 1
   for (int64_t at_slot = routed_rows + int64_t{blockIdx.x} * threads + thread; at_slot < call.slots;
        at_slot += int64_t{all_blocks} * threads) {
     clear_tail(call, static_cast<int32_t>(at_slot), Store{});
   }
-  team.wait();  // no block leaves while another may read its totals
+  team.wait_at_end();  // no block leaves while another may read its totals
 }
 
 }  // namespace nvfp4_moe::device

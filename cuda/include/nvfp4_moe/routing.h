@@ -43,8 +43,12 @@ struct Segment {
   int32_t last;
 };
 
-NVFP4_HD Segment segment_of(int64_t worker, int64_t workers, int32_t slots) {
-  const int64_t length = round_up(ceil_div(slots, workers), kSegmentGrain);
+// Slots of a segment; the last ones may be shorter, or empty.
+NVFP4_HD int64_t segment_length(int64_t workers, int32_t slots) {
+  return round_up(ceil_div(slots, workers), kSegmentGrain);
+}
+
+NVFP4_HD Segment segment_of(int64_t worker, int64_t length, int32_t slots) {
   const int64_t first = worker * length < slots ? worker * length : slots;
   const int64_t last = first + length < slots ? first + length : slots;
   return Segment{static_cast<int32_t>(first), static_cast<int32_t>(last)};
