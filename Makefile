@@ -36,7 +36,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install verify test test-gpu lint format typecheck bench wheel clean
+.PHONY: help install verify mutants test test-gpu lint format typecheck bench wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,9 @@ $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 
 verify: $(ENVIRONMENT) ## check every claim at level 1 and replay the recorded routings (LEVEL=2 for minutes)
 	$(RUN) -m nvfp4_moe.cli.main verify --level $(LEVEL) $(addprefix --trace ,$(TRACES)) $(VERIFY_ARGS)
+
+mutants: $(ENVIRONMENT) ## show that every known-wrong variant is refuted and right code passes
+	$(RUN) -m nvfp4_moe.cli.main mutants
 
 test: $(ENVIRONMENT) ## run the test suite
 	$(RUN) -m pytest $(TESTS) $(PYTEST_ARGS)
