@@ -67,18 +67,22 @@ void roof_experts(TensorView output, TensorView output_scale, TensorView input, 
 }
 
 // The same of a kernel as plain as can be. `scale_rows`: int32 (rows,), the row of output_scale that each row's scales
-// go to; values are the caller's to get right.
+// go to; `beside`: int32 (rows,), the padding that it zeroes (`PaddingBeside`, 4 for next_piece); values are the caller's to
+// get right.
 void plain_roof_experts(TensorView output, TensorView output_scale, TensorView input, TensorView input_global_scale,
-                        TensorView expert_offsets, TensorView blockscale_offsets, TensorView scale_rows, bool fused) {
+                        TensorView expert_offsets, TensorView blockscale_offsets, TensorView scale_rows, TensorView beside,
+                        bool fused) {
   require_cuda(input);
   binding::require_dtype("input", input, {binding::kBfloat16});
   const QuantizeArguments call = binding::ragged_arguments(output, output_scale, input, input_global_scale,
                                                            expert_offsets, blockscale_offsets, {}, fused);
   require_aligned_tensors(call, output, output_scale, input);
   binding::require_dense("scale_rows", scale_rows, input.device(), binding::kInt32, {call.rows});
+  binding::require_dense("beside", beside, input.device(), binding::kInt32, {call.rows});
   if (call.rows == 0) return;
   const tvm::ffi::CUDADeviceGuard guard(input.device().device_id);
-  check(plain_roof(call, binding::data<int32_t>(scale_rows), fused, stream_of(input)), "launch of the plain roof kernel");
+  check(plain_roof(call, binding::data<int32_t>(scale_rows), binding::data<int32_t>(beside), fused,
+                   stream_of(input)), "launch of the plain roof kernel");
 }
 
 }  // namespace

@@ -3,7 +3,8 @@
 Yardsticks of a quantizer, each with its loads and stores:
 
 - `own roof`: the very kernel without its arithmetic;
-- `roof`: a plain kernel that is told where each row's scales go (`cuda/csrc/roof.cu`), so nothing is searched or staged;
+- `roof`: a plain kernel that is told where each row's scales go and what padding lies beside them (`cuda/csrc/roof.cu`),
+  so nothing is searched or staged;
 - `torch`: the recipe in PyTorch under `torch.compile`, a few shapes;
 - and a device-to-device copy of 1 GiB for the whole run, the faster of two ways.
 
@@ -66,7 +67,7 @@ class Machine:
     own_roof: Callable[..., object]
     """(output, output_scale, input, global_scale, expert_offsets, blockscale_offsets, fused)."""
     roof: Callable[..., object]
-    """As `own_roof`, with scale_rows before `fused`."""
+    """As `own_roof`, with the two vectors of `QuantCase.places` before `fused`."""
     compiled: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
     """`quantize_plainly`, compiled."""
     timer: Timer
@@ -130,7 +131,7 @@ def measure_quantizer(machine: Machine, shape: Shape, *, seed: int, compiled: bo
     case = QuantCase(shape, seed=seed, device=machine.device, sets=sets)
     subjects = _own_subjects(machine, case)
     subjects[OWN_ROOF] = Subject(calls=case.calls(machine.own_roof, shape.fused))
-    subjects[ROOF] = Subject(calls=case.calls(machine.roof, case.scale_row_of_row(), shape.fused))
+    subjects[ROOF] = Subject(calls=case.calls(machine.roof, *case.places(), shape.fused))
     row: dict[str, Any] = {}
     if compiled:
         scale = case.scale_of_row()

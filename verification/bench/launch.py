@@ -38,10 +38,7 @@ def launch(machine: Machine, shape: Shape, kernel: str) -> int:
     elif kernel == "own-roof":
         calls = case.calls(machine.own_roof, shape.fused)
     else:
-        rows = case.scale_row_of_row()
-        calls = case.calls(
-            machine.roof, rows if kernel == "roof" else torch.arange(shape.rows).to(rows), shape.fused
-        )
+        calls = case.calls(machine.roof, *case.places(dense=kernel == "dense"), shape.fused)
     count = calls_for(each)
     for number in range(count):
         calls[number % len(calls)]()

@@ -143,11 +143,20 @@ class QuantCase:
                         f"model in buffer set {number}"
                     )
 
-    def scale_row_of_row(self) -> Tensor:
-        """Return int32 (rows,): the row of the scale buffer that each routed row's scales go to."""
-        expert = torch.repeat_interleave(self.expert_offsets.diff(), output_size=self.shape.rows)
-        shift = (self.blockscale_offsets - self.expert_offsets)[expert]
-        return (torch.arange(self.shape.rows, device=shift.device) + shift).to(torch.int32)
+    def places(self, *, dense: bool = False) -> tuple[Tensor, Tensor]:
+        """Return what the plain roof is told of each row, int32 (rows,) both; `dense`: as if one expert owned all rows.
+
+        First the row of the scale buffer that its scales go to, then the row padding that is zeroed with them: words
+        behind its own in its 16 bytes, and 4 more for the next 16 bytes (`PaddingBeside` in cuda/include).
+        """
+        rows = torch.arange(self.shape.rows, device=self.expert_offsets.device)
+        if dense:
+            return rows.to(torch.int32), _padding_beside(rows, torch.full_like(rows, self.shape.rows))
+        counts = self.expert_offsets.diff()
+        expert = torch.repeat_interleave(counts, output_size=self.shape.rows)
+        scale_rows = rows + (self.blockscale_offsets - self.expert_offsets)[expert]
+        beside = _padding_beside(rows - self.expert_offsets[expert], counts[expert])
+        return scale_rows.to(torch.int32), beside
 
     def scale_of_row(self) -> Tensor:
         """Return float32 (rows, 1): the global encode scale of each row's expert."""
@@ -176,6 +185,15 @@ def bell_shaped(seed: int, family: str, size: Sequence[int], device: torch.devic
         total = sum((((raw >> shift) & 0xFFF) for shift in (12, 24, 36)), raw & 0xFFF)
         input[first:last] = ((total - 4 * 2048) / 1024).to(torch.bfloat16).view(-1, columns)
     return input
+
+
+def _padding_beside(row: Tensor, owned: Tensor) -> Tensor:
+    """Return int32 for rows of experts that own `owned` rows each; see `QuantCase.places`."""
+    in_tile = row % 128
+    left = owned - (row - in_tile)
+    words = torch.where(in_tile + 32 >= left, 3 - in_tile // 32, 0)
+    next_piece = (in_tile % 2 == 0) & (in_tile + 1 == left) & (in_tile < 32)
+    return (words + 4 * next_piece).to(torch.int32)
 
 
 _MOST_WORDS = 2**26
