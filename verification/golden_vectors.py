@@ -110,8 +110,8 @@ def _content(case: VectorCase) -> VectorCase:
     """Return the case without what is a matter of memory."""
     if isinstance(case, RoutingCase):
         return replace(case, id_gap=0)
-    if not isinstance(case, QuantCase):
-        return case
+    if isinstance(case, RowsCase):
+        return replace(case, row_gap=0, map_gap=0)
     unrouted = case.unrouted_rows if case.masked else 0
     return replace(
         case, unrouted_rows=unrouted, extra_scale_rows=0, offset=0, offset_all=True, row_gap=0, view=""

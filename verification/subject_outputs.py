@@ -32,7 +32,7 @@ from nvfp4_moe.verification.conformance.plan import case_from_json, may_refuse
 from nvfp4_moe.verification.conformance.quant_check import run_quant
 from nvfp4_moe.verification.conformance.quant_data import make_inputs
 from nvfp4_moe.verification.conformance.routing_check import make_topk_ids, run_routing
-from nvfp4_moe.verification.conformance.rows_check import DTYPES, SWIZZLE, RowsCase, make_map, make_rows
+from nvfp4_moe.verification.conformance.rows_check import DTYPES, SWIZZLE, RowsCase, give_arguments
 from nvfp4_moe.verification.conformance.subject import Subject, is_functional
 from nvfp4_moe.verification.conformance.worker import DEVICE_FAULT, arena_for
 from nvfp4_moe.verification.task_child import TaskChild
@@ -124,9 +124,7 @@ def _run_rows(subject: Subject, case: RowsCase, arena: Arena, turn: Turn) -> tup
     )
     dtype = DTYPES[case.dtype]
     with Call(subject, arena, turn) as call:
-        given = [call.give("linear" if swizzle else "input", make_rows(case))]
-        if not swizzle:
-            given.append(call.give("map", make_map(case), decoy=0))
+        given = give_arguments(call, case)
         if swizzle or is_functional(subject, case.operation):
             dirty_pool([(shape, dtype)], turn.fill, subject.device)
             returned = call.run(case.operation, *given)

@@ -84,8 +84,10 @@ _ONE_ROW_FROM = 16_385
 """Widths from here on get one row: they are there for the columns."""
 
 
-VIEWS = ("global_scale_apart", "global_scale_expanded", "input_transposed", "output_apart")
+VIEWS = ("global_scale_apart", "global_scale_expanded", "input_transposed", "output_apart", "offsets_apart")
 """Every other element of a vector, one element for all experts, columns that follow each other, rows with a gap."""
+MASKED_VIEWS = ("global_scale_apart", "offsets_apart")
+"""Those of the masked form, whose `masked_m` stands for the offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,11 @@ def quant_cases(operation: str, *, level: int, seed: int) -> Iterator[QuantCase]
             offset_all=bool(pick >> 40 & 1),
             row_gap=_ROW_GAPS[index % len(_ROW_GAPS)] if group == "strided" else 0,
         )
-    for number, (view, (k, routing)) in enumerate(product(VIEWS, _VIEWED)):
+    yield from _viewed(operation, VIEWS, seed)
+
+
+def _viewed(operation: str, views: tuple[str, ...], seed: int) -> Iterator[QuantCase]:
+    for number, (view, (k, routing)) in enumerate(product(views, _VIEWED)):
         yield QuantCase(
             operation=operation,
             group="views",
@@ -212,6 +218,7 @@ def masked_cases(operation: str, *, seed: int) -> Iterator[QuantCase]:
             offset_all=bool(pick >> 40 & 1),
             row_gap=_ROW_GAPS[index % len(_ROW_GAPS)] if group == "strided" else 0,
         )
+    yield from _viewed(operation, MASKED_VIEWS, seed)
 
 
 def _masked_shapes() -> Iterator[tuple[int, tuple[int, ...], str]]:

@@ -8,6 +8,15 @@ from functools import cached_property
 from typing import Any
 from zlib import crc32
 
+from nvfp4_moe.verification.conformance.bounded_plan import (
+    BOUNDED_PREFIXES,
+    BoundedCase,
+    bounded_aspect,
+    bounded_cases,
+    bounded_elements,
+    bounded_from_json,
+    run_bounded,
+)
 from nvfp4_moe.verification.conformance.call import Judgement
 from nvfp4_moe.verification.conformance.cases import (
     QuantCase,
@@ -28,7 +37,7 @@ from nvfp4_moe.verification.conformance.rows_check import RowsCase, check_rows, 
 from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.task_messages import Card
 
-Case = QuantCase | RoutingCase | LawCase | RefusalCase | RowsCase
+Case = QuantCase | RoutingCase | LawCase | RefusalCase | RowsCase | BoundedCase
 
 PREFIXES = {
     "scaled_fp4_experts_quant": "quant",
@@ -39,15 +48,18 @@ PREFIXES = {
     "shuffle_rows": "shuffle",
     "swizzle": "swizzle",
 }
-"""First part of the claim ids of each operation that is tested."""
+"""First part of the claim ids of each operation whose outputs are given to the byte."""
 
-UNTESTED = {"cutlass_fp4_moe_mm": "gemm"}
-"""The same for the operations that have no cases yet; their one claim is always SKIPPED."""
+ALL_PREFIXES = PREFIXES | BOUNDED_PREFIXES
+"""The same of every operation."""
 
 ASPECTS = ("bytes", "laws", "refusal")
 """Kinds of cases: those judged byte by byte, laws, calls outside the domain."""
 
-_ASPECT_OF = {"laws": ("quant", "silu_quant"), "refusal": ("quant", "silu_quant", "routing")}
+_ASPECT_OF = {
+    "laws": ("quant", "silu_quant", "gemm", "layer"),
+    "refusal": ("quant", "silu_quant", "routing", "gemm"),
+}
 """Prefixes of the operations that have such cases; every one has those of bytes."""
 
 _NO_POISON = ("routing", "shuffle", "swizzle")
@@ -63,9 +75,7 @@ def checks_of(prefix: str, aspect: str) -> tuple[str, ...]:
 
 def claims_of(operation: str) -> list[str]:
     """Return the claim ids of an operation, those included that a contract leaves without a case."""
-    if operation in UNTESTED:
-        return [f"{UNTESTED[operation]}.golden"]
-    prefix = PREFIXES[operation]
+    prefix = ALL_PREFIXES[operation]
     aspects = [aspect for aspect in ASPECTS if aspect == "bytes" or prefix in _ASPECT_OF[aspect]]
     return [f"{prefix}.{check}" for aspect in aspects for check in checks_of(prefix, aspect)]
 
@@ -81,8 +91,6 @@ class Plan:
     contract: Contract
     laws: Mapping[str, tuple[str, ...]]
     """Laws that are tried on each operation."""
-    untested: tuple[str, ...] = ()
-    """Operations of the subject that have no cases."""
     device: str = "cpu"
     """Of the subject: "cpu" or "cuda"."""
 
@@ -93,6 +101,9 @@ class Plan:
 
     def _cases_of(self, operation: str) -> Iterator[Case]:
         level, seed, contract = self.level, self.seed, self.contract
+        if operation in BOUNDED_PREFIXES:
+            yield from bounded_cases(operation, contract, level=level, seed=seed)
+            return
         if operation == ROUTING:
             for routing in routing_cases(level=level, seed=seed, id_dtypes=contract.id_dtypes):
                 if in_domain(routing, contract):
@@ -118,14 +129,13 @@ class Plan:
     def of(cls, subject: Subject | Card, *, level: int, seed: int) -> Plan:
         """Return the plan for the operations that the subject has."""
         card = Card.of(subject) if isinstance(subject, Subject) else subject
-        tested = tuple(op for op in PREFIXES if op in card.operations)
+        tested = tuple(op for op in ALL_PREFIXES if op in card.operations)
         laws = {op: laws_of(card.device, in_place=op not in card.functional) for op in tested}
-        untested = tuple(op for op in UNTESTED if op in card.operations)
-        return cls(tested, level, seed, card.contract, laws, untested, card.device)
+        return cls(tested, level, seed, card.contract, laws, card.device)
 
     def claims(self) -> list[str]:
         """Return every claim id of the subject's operations: one without a case is SKIPPED, it does not vanish."""
-        return [claim for operation in (*self.operations, *self.untested) for claim in claims_of(operation)]
+        return [claim for operation in self.operations for claim in claims_of(operation)]
 
 
 def _quant_in_domain(case: QuantCase, contract: Contract) -> bool:
@@ -140,11 +150,13 @@ def fingerprint(case: Case) -> int:
 
 def prefix_of(case: Case) -> str:
     """Return the first part of the claim ids that the case belongs to."""
-    return PREFIXES[ROUTING if isinstance(case, RoutingCase) else case.operation]
+    return ALL_PREFIXES[ROUTING if isinstance(case, RoutingCase) else case.operation]
 
 
 def aspect_of(case: Case) -> str:
     """Return the case's member of `ASPECTS`."""
+    if isinstance(case, BoundedCase):
+        return bounded_aspect(case)
     if isinstance(case, LawCase):
         return "laws"
     return "refusal" if isinstance(case, RefusalCase) else "bytes"
@@ -152,6 +164,8 @@ def aspect_of(case: Case) -> str:
 
 def elements_of(case: Case) -> int:
     """Return a measure of a case's size, to name the smallest of several failing ones."""
+    if isinstance(case, BoundedCase):
+        return bounded_elements(case)
     if isinstance(case, RoutingCase):
         return case.tokens * case.topk + case.num_experts
     if isinstance(case, LawCase):
@@ -161,6 +175,8 @@ def elements_of(case: Case) -> int:
 
 def run_case(subject: Subject, case: Case, arena: Arena) -> Judgement:
     """Run one case; see the `check_...` of its type."""
+    if isinstance(case, BoundedCase):
+        return run_bounded(subject, case, arena)
     if isinstance(case, RoutingCase):
         return check_routing(subject, case, arena)
     if isinstance(case, LawCase):
@@ -185,6 +201,8 @@ def may_refuse(case: Case, contract: Contract) -> bool:
         return case.law == "graph"
     if isinstance(case, RoutingCase):
         return case.id_gap != 0
+    if isinstance(case, RowsCase):
+        return case.row_gap != 0 or case.map_gap != 0
     if not isinstance(case, QuantCase):
         return False
     off = case.offset_all and any(case.offset % contract.alignment_of(name) for name in _QUANT_TENSORS)
@@ -200,6 +218,9 @@ def case_from_json(entry: dict[str, Any]) -> Case:
     """
     fields = {key: value for key, value in entry.items() if key != "kind"}
     try:
+        bounded = bounded_from_json(str(entry.get("kind")), fields)
+        if bounded is not None:
+            return bounded
         match entry.get("kind"):
             case "routing":
                 del fields["operation"]
@@ -214,7 +235,7 @@ def case_from_json(entry: dict[str, Any]) -> Case:
                 return RowsCase(**fields)
     except (TypeError, KeyError) as error:
         raise ValueError(f"not a case: {error}") from error
-    kinds = "quant, routing, law, refusal or rows"
+    kinds = "quant, routing, law, refusal, rows, gemm, gemm_law, gemm_refusal, layer or layer_law"
     raise ValueError(f"the kind of a case must be {kinds}, got {entry.get('kind')!r:.60}")
 
 

@@ -43,7 +43,13 @@ from nvfp4_moe.verification.conformance.quant_data import (
 )
 from nvfp4_moe.verification.conformance.quant_judge import Outputs, QuantRun, judge
 from nvfp4_moe.verification.conformance.subject import Subject, is_functional
-from nvfp4_moe.verification.conformance.views import give_input, give_scales, take_output, written_output
+from nvfp4_moe.verification.conformance.views import (
+    give_input,
+    give_offsets,
+    give_scales,
+    take_output,
+    written_output,
+)
 from nvfp4_moe.verification.result import Finding
 
 
@@ -113,13 +119,13 @@ def _give(call: Call, case: QuantCase, inputs: QuantInputs, turn: Turn) -> list[
     given.view(torch.int16)[~form.owned] = turn.poison
     tensors = [given, give_scales(call, case, inputs.global_scale, _UNUSED_SCALES[turn.number])]
     if isinstance(form, Masked):
-        return [*tensors, call.give("masked_m", form.masked_m, decoy=form.slab_rows)]
+        return [*tensors, give_offsets(call, case, "masked_m", form.masked_m, decoy=form.slab_rows)]
     assert isinstance(form, Ragged)
     offsets, scale_offsets = form.expert_offsets, form.blockscale_offsets
     return [
         *tensors,
-        call.give("input_offset_by_experts", offsets, decoy=form.routed_rows),
-        call.give("output_scale_offset_by_experts", scale_offsets, decoy=form.padded_rows),
+        give_offsets(call, case, "input_offset_by_experts", offsets, decoy=form.routed_rows),
+        give_offsets(call, case, "output_scale_offset_by_experts", scale_offsets, decoy=form.padded_rows),
     ]
 
 

@@ -104,7 +104,10 @@ WRONG_IDS = {"an id E": _EXPERTS, "an id far above E": 1 << 20, "an id -2": -2}
 _NEEDS_VALUES = ("scale rows too few",)
 """Ragged wrongs that only the contents of the offsets tell, which a kernel cannot see before it is launched."""
 
-ROUTING_WRONGS = ("ids float32", "ids int16", "ids int64", "offsets too short", "sizes of two columns")
+ROUTING_WRONGS = (
+    *("ids float32", "ids int16", "ids int64", "ids uint32"),
+    *("offsets too short", "sizes of two columns"),
+)
 
 
 def refusal_cases(operation: str, contract: Contract, *, device: str = "cpu") -> list[RefusalCase]:
@@ -177,11 +180,17 @@ def _filled(call: Call, name: str, shape: tuple[int, ...], dtype: torch.dtype) -
     return call.give(name, offsets[: shape[0]].to(dtype))
 
 
+_ID_DTYPES = {
+    "ids float32": torch.float32,
+    "ids int16": torch.int16,
+    "ids int64": torch.int64,
+    "ids uint32": torch.uint32,
+}
+
+
 def _call_routing(call: Call, case: RefusalCase) -> None:
     slots, short = _TOKENS * _TOPK, 1 if case.wrong == "offsets too short" else 0
-    dtype = {"ids float32": torch.float32, "ids int16": torch.int16, "ids int64": torch.int64}.get(
-        case.wrong, torch.int32
-    )
+    dtype = _ID_DTYPES.get(case.wrong, torch.int32)
     columns = 2 if case.wrong == "sizes of two columns" else 3
     ids = (torch.arange(slots) % _EXPERTS).to(dtype)
     ids[slots // 2] = WRONG_IDS.get(case.wrong, 0)

@@ -28,6 +28,7 @@ from nvfp4_moe.verification.conformance.fault import Fault, first_difference, he
 from nvfp4_moe.verification.conformance.forms import SWIZZLED
 from nvfp4_moe.verification.conformance.memory import Arena
 from nvfp4_moe.verification.conformance.subject import Subject, is_functional
+from nvfp4_moe.verification.conformance.views import give_map, give_rows
 from nvfp4_moe.verification.counter import below, bits, words
 from nvfp4_moe.verification.result import Finding
 
@@ -42,6 +43,9 @@ _SWIZZLE_ROWS = (33, 1, 2, 3, 31, 32, 64, 127, 128, 129, 255, 257, 508, 512, 102
 _SWIZZLE_BLOCKS = (1, 2, 3, 4, 5, 8, 17, 180)
 _SWIZZLE_LARGE = ((2048, 5), (4099, 3), (1029, 64), (1, 721), (130, 450), (2880, 16))
 """Rows and scale columns."""
+_SHUFFLE_APART = ((5, 16, 16, 0), (33, 45, 1, 0), (129, 64, 0, 1), (64, 272, 240, 3))
+_SWIZZLE_APART = ((33, 5, 3), (129, 8, 8), (257, 17, 1))
+"""Rows, columns, elements between the rows, entries between those of the map."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,10 @@ class RowsCase:
     mapped_rows: int = 0
     """Of the result of `shuffle_rows`."""
     map: str = "random"
+    row_gap: int = 0
+    """Elements between the rows of the input, a slice of a wider tensor; the subject may refuse."""
+    map_gap: int = 0
+    """Entries between those of the map; the subject may refuse."""
 
     @property
     def elements(self) -> int:
@@ -72,10 +80,15 @@ def rows_cases(operation: str, *, seed: int) -> Iterator[RowsCase]:
     """Yield the cases of `shuffle_rows` (every row count with every width) or `swizzle` (the same)."""
     if operation == SWIZZLE:
         shapes = [*product(_SWIZZLE_ROWS, _SWIZZLE_BLOCKS), *_SWIZZLE_LARGE]
-        for index, (rows, columns) in enumerate(shapes):
-            yield RowsCase(operation=operation, index=index, seed=seed, rows=rows, columns=columns)
+        dense = [(rows, columns, 0) for rows, columns in shapes]
+        for index, (rows, columns, gap) in enumerate([*dense, *_SWIZZLE_APART]):
+            yield RowsCase(
+                operation=operation, index=index, seed=seed, rows=rows, columns=columns, row_gap=gap
+            )
         return
-    for index, (mapped, columns) in enumerate([*product(_SHUFFLE_ROWS, _SHUFFLE_WIDTHS), *_SHUFFLE_LARGE]):
+    shapes = [*product(_SHUFFLE_ROWS, _SHUFFLE_WIDTHS), *_SHUFFLE_LARGE]
+    every = [*((mapped, columns, 0, 0) for mapped, columns in shapes), *_SHUFFLE_APART]
+    for index, (mapped, columns, row_gap, map_gap) in enumerate(every):
         yield RowsCase(
             operation=operation,
             index=index,
@@ -85,6 +98,8 @@ def rows_cases(operation: str, *, seed: int) -> Iterator[RowsCase]:
             dtype=list(DTYPES)[index % len(DTYPES)],
             mapped_rows=mapped,
             map=MAPS[index % len(MAPS)],
+            row_gap=row_gap,
+            map_gap=map_gap,
         )
 
 
@@ -111,6 +126,16 @@ def make_map(case: RowsCase) -> torch.Tensor:
         "last_row": lambda: torch.full_like(position, case.rows - 1),
     }[case.map]()
     return rows.to(torch.int32)
+
+
+def give_arguments(call: Call, case: RowsCase) -> list[torch.Tensor]:
+    """Return the guarded inputs of a case in the order of the call."""
+    if case.operation == SWIZZLE:
+        return [give_rows(call, "linear", make_rows(case), case.row_gap)]
+    return [
+        give_rows(call, "input", make_rows(case), case.row_gap),
+        give_map(call, make_map(case), case.map_gap),
+    ]
 
 
 def check_rows(subject: Subject, case: RowsCase, arena: Arena) -> Judgement:
@@ -147,7 +172,7 @@ def _run_shuffle(
 ) -> tuple[torch.Tensor, list[Fault]]:
     shape, dtype = (case.mapped_rows, case.columns), DTYPES[case.dtype]
     with Call(subject, arena, turn) as call:
-        given = call.give("input", make_rows(case)), call.give("map", make_map(case), decoy=0)
+        given = give_arguments(call, case)
         if is_functional(subject, case.operation):
             dirty_pool([(shape, dtype)], turn.fill, subject.device)
             return returned_bytes(call.run(SHUFFLE, *given), [(shape, dtype)])[0], call.faults
@@ -160,9 +185,9 @@ def _run_swizzle(
 ) -> tuple[torch.Tensor, list[Fault]]:
     shape = scale_shape(case.rows, 16 * case.columns, SWIZZLED)
     with Call(subject, arena, turn) as call:
-        linear = call.give("linear", make_rows(case))
+        given = give_arguments(call, case)
         dirty_pool([(shape, torch.uint8)], turn.fill, subject.device)
-        returned = call.run(SWIZZLE, linear)
+        returned = call.run(SWIZZLE, *given)
         return returned_bytes(returned, [(shape, torch.uint8)])[0], call.faults
 
 

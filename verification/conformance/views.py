@@ -46,6 +46,32 @@ def give_scales(call: Call, case: QuantCase, scales: torch.Tensor, unused: float
     return call.give(name, scales, decoy=_ONE)
 
 
+def give_offsets(
+    call: Call, case: QuantCase, name: str, offsets: torch.Tensor, *, decoy: int
+) -> torch.Tensor:
+    """Return a guarded vector of offsets or counts; where they lie apart, legal ones are between them."""
+    if case.view != "offsets_apart":
+        return call.give(name, offsets, decoy=decoy)
+    return call.give(name, offsets.repeat_interleave(2), decoy=decoy)[::2]
+
+
+def give_rows(call: Call, name: str, rows: torch.Tensor, gap: int) -> torch.Tensor:
+    """Return guarded rows (rows, columns) with `gap` elements of 0xFF bytes between them."""
+    if not gap:
+        return call.give(name, rows)
+    wide = torch.full((*rows.shape[:-1], (rows.shape[-1] + gap) * rows.itemsize), 0xFF, dtype=torch.uint8)
+    wide = wide.view(rows.dtype)
+    wide[..., : rows.shape[-1]] = rows
+    return call.give(name, wide)[..., : rows.shape[-1]]
+
+
+def give_map(call: Call, row_map: torch.Tensor, gap: int) -> torch.Tensor:
+    """Return the guarded map (rows,), `gap` entries between those of the map, all of them row 0."""
+    wide = row_map.new_zeros((len(row_map), 1 + gap))
+    wide[:, 0] = row_map
+    return call.give("map", wide, decoy=0)[:, 0]
+
+
 def give_ids(call: Call, case: RoutingCase, ids: torch.Tensor) -> torch.Tensor:
     """Return the guarded ids (tokens, topk); between the tokens' lie legal ids."""
     wide = ids.new_full((case.tokens, case.topk + case.id_gap), case.num_experts - 1)

@@ -9,11 +9,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from nvfp4_moe.verification.conformance.cases import VIEWS, QuantCase, RoutingCase, quant_cases, routing_cases
+from nvfp4_moe.verification.conformance.cases import (
+    VIEWS,
+    QuantCase,
+    RoutingCase,
+    masked_cases,
+    quant_cases,
+    routing_cases,
+)
 from nvfp4_moe.verification.conformance.contract import Contract
+from nvfp4_moe.verification.conformance.rows_check import SHUFFLE, SWIZZLE, rows_cases
 from nvfp4_moe.verification.conformance.subject import Subject
 
 QUANT, ROUTING = "scaled_fp4_experts_quant", "get_cutlass_moe_mm_data"
+MASKED = "scaled_fp4_masked_quant"
 Operation = Callable[..., Any]
 IEEE = Contract(arithmetic="ieee")
 CASES = {view: [c for c in quant_cases(QUANT, level=1, seed=0) if c.view == view] for view in VIEWS}
@@ -58,7 +67,10 @@ def test_right_strides_and_refusals_pass(
 
 @pytest.mark.parametrize(
     ("view", "place"),
-    [("output_apart", 0), ("input_transposed", 2), ("global_scale_apart", 3), ("global_scale_expanded", 3)],
+    [
+        *(("output_apart", 0), ("input_transposed", 2), ("global_scale_apart", 3)),
+        *(("global_scale_expanded", 3), ("offsets_apart", 4)),
+    ],
 )
 def test_a_view_taken_for_dense_is_found(
     view: str, place: int, planted: Callable[..., Subject], checks: Callable[..., dict[str, str]]
@@ -88,6 +100,35 @@ def test_ids_of_a_wider_tensor(
     for case in IDS:
         assert checks(right, case) == {}
     assert sum(bool(checks(subject, case)) for case in IDS) > len(IDS) // 2
+
+
+@pytest.mark.parametrize(("view", "place"), [("global_scale_apart", 3), ("offsets_apart", 4)])
+def test_masked_vectors_taken_for_dense_are_found(
+    view: str, place: int, planted: Callable[..., Subject], checks: Callable[..., dict[str, str]]
+) -> None:
+    cases = [case for case in masked_cases(MASKED, seed=0) if case.view == view]
+    assert all(checks(planted(MASKED, lambda right: right, IEEE), case) == {} for case in cases)
+    assert any(checks(planted(MASKED, taking_for_dense(place), IEEE), case) for case in cases)
+
+
+@pytest.mark.parametrize(("operation", "place", "gap"), [
+    (SHUFFLE, 0, "row_gap"), (SHUFFLE, 1, "map_gap"), (SWIZZLE, 0, "row_gap"),
+])  # fmt: skip
+def test_rows_and_maps_taken_for_dense_are_found(
+    operation: str, place: int, gap: str, right: Subject, checks: Callable[..., dict[str, str]]
+) -> None:
+    def faulty(*arguments: Tensor) -> Tensor:
+        given = list(arguments)
+        given[place] = dense(given[place])
+        found: Tensor = right.operations[operation](*given)
+        return found
+
+    subject = Subject("planted", "cpu", right.contract, **{operation: faulty})
+    cases = [case for case in rows_cases(operation, seed=0) if getattr(case, gap)]
+    assert cases
+    for case in cases:
+        assert checks(right, case) == {}
+        assert checks(subject, case)
 
 
 def test_cases_are_what_they_say() -> None:
