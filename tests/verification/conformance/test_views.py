@@ -117,13 +117,16 @@ def test_masked_vectors_taken_for_dense_are_found(
 def test_rows_and_maps_taken_for_dense_are_found(
     operation: str, place: int, gap: str, right: Subject, checks: Callable[..., dict[str, str]]
 ) -> None:
-    def faulty(*arguments: Tensor) -> Tensor:
-        given = list(arguments)
-        given[place] = dense(given[place])
-        found: Tensor = right.operations[operation](*given)
-        return found
+    function = right.operations[operation]
 
-    subject = Subject("planted", "cpu", right.contract, **{operation: faulty})
+    def misread(*given: Tensor) -> Any:
+        return function(*(dense(tensor) if at == place else tensor for at, tensor in enumerate(given)))
+
+    def shuffle(input: Tensor, row_map: Tensor) -> Any:  # its arguments tell that it returns the rows
+        return misread(input, row_map)
+
+    wrong = {operation: shuffle if operation == SHUFFLE else misread}
+    subject = Subject("planted", "cpu", right.contract, **wrong)
     cases = [case for case in rows_cases(operation, seed=0) if getattr(case, gap)]
     assert cases
     for case in cases:
