@@ -22,6 +22,7 @@ from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, EXIT_USAGE
 COMMANDS = {
     "verify": "Prove, exhaust and fuzz the padding bound; hold implementations to the golden model.",
     "bound": "Every sizing formula for one configuration, with the worst routing.",
+    "savings": "Memory of every sizing formula for models and their flags, as tables and figures.",
     "capacity": "Is a sizing formula safe for the flags of a server, and what breaks it?",
     "engines": "Every engine's sizing formula side by side: safe, attained, how loose.",
     "replay": "Run a saved counterexample again, or report on a router trace.",
