@@ -116,20 +116,10 @@ class ArrayFile:
         with self._stream(name) as file:
             head = io.BytesIO(file.read(_HEADER_BYTES))
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # numpy warns of headers that Python 2 wrote; they read the same
-                version = npy_format.read_magic(head)
-                if version not in ((1, 0), (2, 0)):
-                    raise ValueError(f"format version {version[0]}.{version[1]} holds structured arrays")
-                reader = {1: npy_format.read_array_header_1_0, 2: npy_format.read_array_header_2_0}[
-                    version[0]
-                ]
-                shape, fortran_order, dtype = reader(head)
-        except _HEADER_ERRORS as error:
+            shape, fortran_order, dtype = npy_header(head)
+        except ValueError as error:
             raise TraceError(self.path, f"has no readable .npy header: {error}", place=name) from error
-        found = StoredArray(name, tuple(int(n) for n in shape), dtype, bool(fortran_order), head.tell())
+        found = StoredArray(name, shape, dtype, fortran_order, head.tell())
         self._check(found, kinds)
         return found
 
@@ -207,6 +197,25 @@ class ArrayFile:
     def fail(self, name: str, problem: str) -> NoReturn:
         """Raise `TraceError` about the array `name`."""
         raise TraceError(self.path, problem, place=name)
+
+
+def npy_header(file: io.BytesIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Return shape, whether the order is Fortran's, and dtype of a `.npy` file, and leave `file` at the data.
+
+    Raises:
+        ValueError: no readable header, or of a version that only structured arrays need.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # numpy warns of headers that Python 2 wrote; they read the same
+            version = npy_format.read_magic(file)
+            if version not in ((1, 0), (2, 0)):
+                raise ValueError(f"format version {version[0]}.{version[1]} holds structured arrays")
+            reader = {1: npy_format.read_array_header_1_0, 2: npy_format.read_array_header_2_0}[version[0]]
+            shape, fortran_order, dtype = reader(file)
+    except _HEADER_ERRORS as error:
+        raise ValueError(str(error)) from error
+    return tuple(int(n) for n in shape), bool(fortran_order), dtype
 
 
 def _is_npy(path: Path) -> bool:

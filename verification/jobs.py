@@ -221,7 +221,7 @@ def _golden_job(settings: Settings) -> Job:
 
 def _trace_job(settings: Settings, bound: Bound, number: int) -> Job:
     path = settings.traces[number]
-    trace = open_trace(path, num_experts=settings.experts)
+    trace = open_trace(path, num_experts=settings.experts, topk=settings.topk)
     check_trace_sizes(
         trace.meta.num_experts, tile=settings.tile, expert_parallel_size=settings.expert_parallel_size
     )

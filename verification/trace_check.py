@@ -77,9 +77,12 @@ def check_trace(
         profiling: Tally(group, list(FORMULAS.values() if formulas is None else formulas))
         for profiling, group in ((False, report.real), (True, report.profiling))
     }
-    steps = _recorded(trace, report)
-    if max_num_batched_tokens is not None:
-        steps = rebatch(steps, max_num_batched_tokens=max_num_batched_tokens)
+    if trace.batched is not None and max_num_batched_tokens is not None:
+        steps = trace.batched(max_num_batched_tokens)
+    else:
+        steps = _recorded(trace, report)
+        if max_num_batched_tokens is not None:
+            steps = rebatch(steps, max_num_batched_tokens=max_num_batched_tokens)
     layers: set[int] = set()
     largest = 0
     for step in steps:

@@ -53,7 +53,7 @@ class TraceMeta:
 
     path: Path
     form: str
-    """"jsonl", "npy" or "npz"."""
+    """"jsonl", "npy", "npz", "responses", "megatron", "sglang_tokens" or "sglang_counts"."""
     num_experts: int
     topk: int
     model: str | None = None
@@ -95,6 +95,8 @@ class Trace:
 
     meta: TraceMeta
     read: Callable[[], Iterator[Step]]
+    batched: Callable[[int], Iterator[Step]] | None = None
+    """For a trace of requests: its passes if the server batches at most so many tokens. None: `traces.rebatch` does it."""
 
     def __iter__(self) -> Iterator[Step]:
         try:
@@ -147,6 +149,27 @@ class _Open:
 def is_profiling(topk_ids: Ids) -> bool:
     """Return whether a pass looks like dummy tokens: at least two, all routed alike."""
     return topk_ids.shape[0] >= 2 and bool((topk_ids == topk_ids[0]).all())
+
+
+@dataclass(slots=True)
+class PassCounter:
+    """Numbers the passes of a recording that has them whole, layer by layer."""
+
+    passes: int = 0
+    _of_layer: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+    def step(self, layer: int, topk_ids: Ids, *, profiling: bool | None = None) -> Step:
+        """Return the next pass of `layer`; `profiling` is told by its ids where it is not given."""
+        index, first_token = self._of_layer.get(layer, (0, 0))
+        self._of_layer[layer] = index + 1, first_token + topk_ids.shape[0]
+        self.passes += 1
+        return Step(
+            layer=layer,
+            index=index,
+            first_token=first_token,
+            topk_ids=topk_ids,
+            profiling=is_profiling(topk_ids) if profiling is None else profiling,
+        )
 
 
 def passes(blocks: Iterable[Block], *, path: Path) -> Iterator[Step]:

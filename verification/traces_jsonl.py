@@ -17,7 +17,7 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -55,40 +55,46 @@ def open_jsonl(path: Path, *, num_experts: int | None = None) -> Trace:
     Raises:
         TraceError: unreadable file, or a first line that is neither a meta nor a route line.
     """
-    with _open(path) as file:
-        meta = _first_meta(_Lines(path, file), num_experts)
+    with open_text(path) as file:
+        meta = _first_meta(JsonLines(path, file), num_experts)
     return Trace(meta, lambda: _steps(meta))
 
 
 def _steps(meta: TraceMeta) -> Iterator[Step]:
-    with _open(meta.path) as file:
+    with open_text(meta.path) as file:
         step = None
-        for step in passes(_blocks(_Lines(meta.path, file), meta), path=meta.path):
+        for step in passes(_blocks(JsonLines(meta.path, file), meta), path=meta.path):
             yield step
         if step is None:
             raise TraceError(meta.path, "holds no route line; a trace needs at least one token")
 
 
-def _open(path: Path) -> AbstractContextManager[BinaryIO]:
+def open_text(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Open the bytes of a text file, plain or gzip, told apart by its first bytes."""
     with path.open("rb") as file:
         zipped = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
     return cast("BinaryIO", gzip.open(path, "rb")) if zipped else path.open("rb")
 
 
 @dataclass(slots=True)
-class _Lines:
-    """Parsed lines of a file, with the number of the line that was read last."""
+class JsonLines:
+    """Parsed lines of a file, each a JSON object, with the number of the line that was read last."""
 
     path: Path
     file: BinaryIO
     number: int = 0
+    _: KW_ONLY
+    most_bytes: int = MAX_LINE_BYTES
+    """Longest line that is read."""
+    most_values: int | None = None
+    """Most values that a line may hold: nested lists take many times the memory of their text. None: as they come."""
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         blank = 0
         while raw := self._readline():
             self.number += 1
-            if len(raw) > MAX_LINE_BYTES:
-                self.fail(f"is longer than {MAX_LINE_BYTES} bytes, the most that a line may have")
+            if len(raw) > self.most_bytes:
+                self.fail(f"is longer than {self.most_bytes} bytes, the most that a line may have")
             if not raw.strip():
                 blank = blank or self.number
                 continue
@@ -102,34 +108,42 @@ class _Lines:
 
     def _readline(self) -> bytes:
         try:
-            return self.file.readline(MAX_LINE_BYTES + 1)
+            return self.file.readline(self.most_bytes + 1)
         except (EOFError, OSError, zlib.error) as error:
             raise TraceError(
                 self.path, f"cannot be read on: {error}", place=f"after line {self.number}"
             ) from error
 
     def _parse(self, raw: bytes) -> dict[str, Any]:
+        if self.most_values is not None and values_in(raw) > self.most_values:
+            self.fail(f"holds more than {self.most_values} values, the most that a line may have")
         try:
             record = _DECODE(raw.decode() if self.number > 1 else raw.decode("utf-8-sig"))
         except (ValueError, RecursionError):
             cut = "" if raw.endswith(b"\n") else " (the file ends here: cut off?)"
-            self.fail(f"is not JSON: {_shown(repr(raw.decode(errors='replace').strip()))}{cut}")
+            self.fail(f"is not JSON: {shown(repr(raw.decode(errors='replace').strip()))}{cut}")
         if not isinstance(record, dict):
-            self.fail(f"must be a JSON object, got {_shown(json.dumps(record))}")
+            self.fail(f"must be a JSON object, got {shown(json.dumps(record))}")
         return record
 
     def fail(self, problem: str) -> NoReturn:
         raise TraceError(self.path, problem, place=f"line {self.number}")
 
 
-def _shown(text: str) -> str:
+def values_in(raw: bytes) -> int:
+    """Return a number that no JSON text of these bytes exceeds in values, without parsing it."""
+    return 1 + sum(raw.count(mark) for mark in (b",", b"[", b"{"))
+
+
+def shown(text: str) -> str:
+    """Return text from outside cut to what an error quotes."""
     return text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
 
 
 # --- the first line ----------------------------------------------------------------------------------------
 
 
-def _first_meta(lines: _Lines, num_experts: int | None) -> TraceMeta:
+def _first_meta(lines: JsonLines, num_experts: int | None) -> TraceMeta:
     """Read as far as needed to know topk: the meta line, and the first route line where that does not say it."""
     meta: TraceMeta | None = None
     for record in lines:
@@ -145,15 +159,15 @@ def _first_meta(lines: _Lines, num_experts: int | None) -> TraceMeta:
     raise TraceError(lines.path, "holds no route line; a trace needs at least one token")
 
 
-def _kind(lines: _Lines, record: dict[str, Any]) -> str:
+def _kind(lines: JsonLines, record: dict[str, Any]) -> str:
     kind = record.get("type")
     if kind not in ("meta", "route"):
-        lines.fail(f'"type" must be "meta" or "route", got {_shown(json.dumps(kind))}')
+        lines.fail(f'"type" must be "meta" or "route", got {shown(json.dumps(kind))}')
     return cast("str", kind)
 
 
 def _meta(
-    lines: _Lines, record: dict[str, Any], known: TraceMeta | None, num_experts: int | None
+    lines: JsonLines, record: dict[str, Any], known: TraceMeta | None, num_experts: int | None
 ) -> TraceMeta:
     experts = _optional_int(lines, record, "num_experts", 1, MAX_EXPERTS)
     if experts is None:
@@ -174,14 +188,14 @@ def _meta(
     )
 
 
-def _optional_int(lines: _Lines, record: dict[str, Any], key: str, low: int, high: int) -> int | None:
+def _optional_int(lines: JsonLines, record: dict[str, Any], key: str, low: int, high: int) -> int | None:
     return None if record.get(key) is None else _int(lines, record, key, low, high)
 
 
-def _int(lines: _Lines, record: dict[str, Any], key: str, low: int, high: int) -> int:
+def _int(lines: JsonLines, record: dict[str, Any], key: str, low: int, high: int) -> int:
     value = record.get(key)
     if type(value) is not int or not low <= value <= high:
-        got = _shown(json.dumps(value)) if key in record else "nothing"
+        got = shown(json.dumps(value)) if key in record else "nothing"
         lines.fail(f'"{key}" must be an integer in [{low}, {high}], got {got}')
     return value
 
@@ -189,7 +203,7 @@ def _int(lines: _Lines, record: dict[str, Any], key: str, low: int, high: int) -
 # --- the lines after it ------------------------------------------------------------------------------------
 
 
-def _blocks(lines: _Lines, meta: TraceMeta) -> Iterator[Block]:
+def _blocks(lines: JsonLines, meta: TraceMeta) -> Iterator[Block]:
     ids: list[list[int]] = []
     token_idx: list[int] = []
     layer: list[int] = []
@@ -220,7 +234,7 @@ def _blocks(lines: _Lines, meta: TraceMeta) -> Iterator[Block]:
         yield block()
 
 
-def _check_same(lines: _Lines, record: dict[str, Any], meta: TraceMeta) -> None:
+def _check_same(lines: JsonLines, record: dict[str, Any], meta: TraceMeta) -> None:
     """Refuse a later meta line that describes another model."""
     for key, high, first in (("num_experts", MAX_EXPERTS, meta.num_experts), ("top_k", MAX_TOPK, meta.topk)):
         value = _optional_int(lines, record, key, 1, high)
@@ -228,29 +242,29 @@ def _check_same(lines: _Lines, record: dict[str, Any], meta: TraceMeta) -> None:
             lines.fail(f'"{key}" is {value}, but the recording began with {first}; one file, one model')
 
 
-def _id_list(lines: _Lines, record: dict[str, Any]) -> list[Any]:
+def _id_list(lines: JsonLines, record: dict[str, Any]) -> list[Any]:
     ids = record.get("topk_ids")
     if not isinstance(ids, list) or not 1 <= len(ids) <= MAX_TOPK:
-        got = _shown(json.dumps(ids)) if "topk_ids" in record else "nothing"
+        got = shown(json.dumps(ids)) if "topk_ids" in record else "nothing"
         lines.fail(f'"topk_ids" must be a list of 1 to {MAX_TOPK} expert ids, got {got}')
     return ids
 
 
-def _ids(lines: _Lines, record: dict[str, Any], meta: TraceMeta) -> list[int]:
+def _ids(lines: JsonLines, record: dict[str, Any], meta: TraceMeta) -> list[int]:
     ids = _id_list(lines, record)
     if len(ids) != meta.topk:
         lines.fail(
-            f'"topk_ids" must hold {meta.topk} ids as before, got {len(ids)}: {_shown(json.dumps(ids))}'
+            f'"topk_ids" must hold {meta.topk} ids as before, got {len(ids)}: {shown(json.dumps(ids))}'
         )
     if set(map(type, ids)) != {int} or min(ids) < -1 or max(ids) >= meta.num_experts:
         _fail_at_slot(lines, ids, meta)
     return ids
 
 
-def _fail_at_slot(lines: _Lines, ids: list[Any], meta: TraceMeta) -> NoReturn:
+def _fail_at_slot(lines: JsonLines, ids: list[Any], meta: TraceMeta) -> NoReturn:
     """Refuse ids of which at least one is not legal, and name the first."""
     legal = (type(value) is int and -1 <= value < meta.num_experts for value in ids)
     slot = list(legal).index(False)
     lines.fail(
-        f'"topk_ids"[{slot}] must be an integer in [-1, {meta.num_experts}), got {_shown(json.dumps(ids[slot]))}'
+        f'"topk_ids"[{slot}] must be an integer in [-1, {meta.num_experts}), got {shown(json.dumps(ids[slot]))}'
     )

@@ -25,7 +25,7 @@ from nvfp4_moe.verification.witness import (
     takes,
 )
 
-TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
+TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz", ".pt", ".pth")
 
 
 @click.command("replay", short_help="Run a saved counterexample again, or report on a router trace.")
@@ -43,6 +43,7 @@ TRACE_SUFFIXES = (".jsonl", ".jsonl.gz", ".npy", ".npz")
 )
 @click.option("--bound", metavar="FORMULA|EXPRESSION", help="Trace: the bound to judge.  [default: proposed]")
 @click.option("--experts", type=size(), metavar="N", help="Trace: experts of the model, if it does not say.")
+@click.option("--topk", type=size(), metavar="N", help="Trace: experts of a token, if it does not say.")
 @click.option(
     "--expert-parallel-size", type=size(), metavar="N", help="Trace: deal the experts out to N ranks."
 )
@@ -69,14 +70,14 @@ def command(
 
     Exit code 1 if one that the run required still reproduces, 3 if one cannot be run again on this machine, else 0.
 
-    A router trace (.jsonl, .jsonl.gz, .npy, .npz) is reported on: padding, use of every formula, broken claims; exit
-    code 1 if a claim is refuted.
+    A router trace (.jsonl, .jsonl.gz, .npy, .npz, .pt, or .json responses of a server) is reported on: padding, use of
+    every formula, broken claims; exit code 1 if a claim is refuted.
     """
     del seed  # nothing here is random
     check_json_path(json_path, others=(file, subject, against))
     subjects = {name: spec for name, spec in (("subject", subject), ("against", against)) if spec is not None}
     given = {name: value for name, value in options.items() if value is not None}
-    if file.name.endswith(TRACE_SUFFIXES):
+    if _is_trace(file):
         if script:
             raise InputError("--as-script needs a counterexample, not a router trace")
         _refuse(subjects, "only for counterexamples, this is a router trace")
@@ -95,6 +96,16 @@ def command(
         unused = {name: spec for name, spec in subjects.items() if name not in kinds}
         _refuse(unused, f"{file} holds no case that is run on it")
     return _replay_all(found, file, json_path, subjects)
+
+
+def _is_trace(file: Path) -> bool:
+    if file.name.endswith(TRACE_SUFFIXES):
+        return True
+    if not file.name.endswith((".json", ".json.gz")):
+        return False
+    from nvfp4_moe.verification.traces import is_response_document
+
+    return is_response_document(file)
 
 
 def _refuse(given: dict[str, Any], why: str) -> None:

@@ -32,6 +32,7 @@ def report_on_trace(
     json_path: str | None,
     bound: str = "proposed",
     experts: int | None = None,
+    topk: int | None = None,
     expert_parallel_size: int = 1,
     max_num_batched_tokens: int | None = None,
     tile: int = TILE,
@@ -43,7 +44,7 @@ def report_on_trace(
     """
     with at_the_door():
         judged = parse_bound(bound)
-        trace = open_trace(file, num_experts=experts)
+        trace = open_trace(file, num_experts=experts, topk=topk)
         check_trace_sizes(trace.meta.num_experts, tile=tile, expert_parallel_size=expert_parallel_size)
     out = text_console(json_path)
 

@@ -106,7 +106,7 @@ REPORT_FILES = ("verify.json", "verify.txt")
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="A recorded router trace (.jsonl, .jsonl.gz, .npy, .npz); repeatable. One that breaks off late ends the run "
+    help="A recorded router trace (.jsonl, .jsonl.gz, .json, .npy, .npz, .pt); repeatable. One that breaks off late ends the run "
     "with exit code 2 and without a result.",
 )
 @click.option(
