@@ -139,6 +139,40 @@ def _last_tail_slot(
     return wrong
 
 
+def _zeroed_once(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], None]:
+    """Zero the first padding row only in the first call of a shape, as a buffer that is kept needs it once."""
+    seen: set[tuple[int, ...]] = set()
+
+    def wrong(call: QuantCall) -> None:
+        stale = call.scales.clone()
+        right(call)
+        expert, shape = last_with_rows(call), tuple(call.scales.shape)
+        if shape in seen and expert is not None and (rows := padding_rows(call, expert)):
+            at = scale_index(call, expert, rows[0], 0)
+            call.scales.view(-1)[at] = stale.view(-1)[at]
+        seen.add(shape)
+
+    return wrong
+
+
+def _scratch_grows(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], None]:
+    """Tiles come out of a scratch that only grows: the last padding row has the scale of the largest call's row."""
+    kept: dict[str, int] = {"rows": 0, "scale": 0}
+
+    def wrong(call: QuantCall) -> None:
+        right(call)
+        if len(call.counts) != 1 or not call.routed_rows:
+            return
+        rows = call.routed_rows
+        if rows < kept["rows"] and padding_rows(call, 0):
+            call.scales.view(-1)[scale_index(call, 0, padding_rows(call, 0)[0], 0)] = kept["scale"]
+        if rows >= kept["rows"]:
+            last = scale_index(call, 0, rows - 1, 0)
+            kept.update(rows=rows, scale=int(call.scales.view(-1)[last]))
+
+    return wrong
+
+
 def _reader_mixes_padding(right: Model) -> Model:
     def from_layout(scales: torch.Tensor, rows: int, k: int, layout: str) -> torch.Tensor:
         found = right.from_layout(scales, rows, k, layout)
@@ -205,6 +239,24 @@ MUTANTS = (
         refuted_by=("masked_quant.coverage",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=scales_unwritten(MASKED, _last_padding_row)),
+    ),
+    Mutant(
+        id="pad_uninit.zeroed_once",
+        fault_class="A",
+        stands_for=("A2", "A4"),
+        change="one padding byte is written in the first call of a shape alone",
+        refuted_by=("quant.coverage", "quant.poison", "quant.golden"),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=around(QUANT, _zeroed_once)),
+    ),
+    Mutant(
+        id="pad_uninit.scratch_grows",
+        fault_class="A",
+        stands_for=("A4",),
+        change="one padding byte holds what a larger call before left in a scratch that is kept",
+        refuted_by=("quant.golden",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=around(QUANT, _scratch_grows), in_order=True),
     ),
     Mutant(
         id="pad_uninit.map_tail",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 from nvfp4_moe.reference.padding import FORMULAS, Sizing, round_up
@@ -9,11 +10,13 @@ from nvfp4_moe.verification.expressions import Bound, parse_bound
 from nvfp4_moe.verification.mutants.mutant import BoundMutant, Mutant, PublicFault, SubjectMutant
 from nvfp4_moe.verification.mutants.places import write_outside
 from nvfp4_moe.verification.mutants.wrap import (
+    QUANT,
     ROUTING,
     SILU_QUANT,
     QuantCall,
     RoutingCall,
     after,
+    around,
 )
 
 FAULTS = (
@@ -104,6 +107,27 @@ def _sentinel(call: RoutingCall) -> None:
         write_outside(call.input_permutation, 4 * call.topk_ids.numel(), 0)
 
 
+def _byte_before(call: QuantCall) -> None:
+    """Write the byte before the codes, which a negative index of row 0 reaches."""
+    if call.routed_rows:
+        write_outside(call.output, -1, 0)
+
+
+def _locked_after_profile(right: Callable[[RoutingCall], None]) -> Callable[[RoutingCall], None]:
+    """The workspace is as large as the first call with any id needed; the last slot of larger ones has no place."""
+    locked = [0]
+
+    def wrong(call: RoutingCall) -> None:
+        stale = call.output_permutation[-1:].clone()
+        right(call)
+        slots = call.topk_ids.numel()
+        locked[0] = locked[0] or slots
+        if slots > locked[0]:
+            call.output_permutation[-1:] = stale
+
+    return wrong
+
+
 def _launched_for_tokens(call: RoutingCall) -> None:
     """Give rows behind the first `tokens` of an expert no source: one expert has more where ids repeat in a token."""
     tokens = call.topk_ids.shape[0]
@@ -184,6 +208,24 @@ MUTANTS = (
         change="the rows that a profile run with the tokens spread evenly needed",
         refuted_by=("padding.bound",),
         target=BoundMutant(bound=Bound(name="profiled", rule="E * R(ceil(T/E))", rows=_profiled)),
+    ),
+    Mutant(
+        id="bound_short.locked_after_profile",
+        fault_class="C",
+        stands_for=("C9",),
+        change="the last slot of a call that has more slots than the first one is not written",
+        refuted_by=("routing.coverage", "routing.golden"),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=around(ROUTING, _locked_after_profile), in_order=True),
+    ),
+    Mutant(
+        id="bound_short.byte_before",
+        fault_class="C",
+        stands_for=("C1",),
+        change="the byte before the codes is written",
+        refuted_by=("quant.guard",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=after(QUANT, _byte_before)),
     ),
     Mutant(
         id="bound_short.tile_above_256_experts",

@@ -10,7 +10,7 @@ import torch
 from nvfp4_moe.reference.padding import TILE, Sizing
 from nvfp4_moe.verification.expressions import Bound
 from nvfp4_moe.verification.mutants.mutant import BoundMutant, Mutant, PublicFault, SubjectMutant
-from nvfp4_moe.verification.mutants.places import rows_unwritten, scale_index, scales_unwritten
+from nvfp4_moe.verification.mutants.places import blocks_of, rows_unwritten, scale_index, scales_unwritten
 from nvfp4_moe.verification.mutants.wrap import (
     MASKED,
     QUANT,
@@ -60,6 +60,7 @@ _GRID_LIMIT = 65_535
 """Blocks of the second and third dimension of a grid."""
 _CHUNK_TILES = 64
 _BLOCK_THREADS = 256
+_MOST_THREADS = 1024
 _ONE_BLOCK_ROWS = 16
 
 
@@ -87,6 +88,24 @@ def _behind_the_threads(call: MaskedCall) -> Iterator[int]:
     """The first scale of expert 256, which has no thread."""
     if len(call.counts) > _BLOCK_THREADS and call.counts[_BLOCK_THREADS]:
         yield scale_index(call, _BLOCK_THREADS, 0, 0)
+
+
+def _behind_the_threads_of_a_row(call: QuantCall) -> Iterator[int]:
+    """The scale of block 1,024 of the first row, which has no thread."""
+    expert = next((expert for expert, rows in enumerate(call.counts) if rows), None)
+    if expert is not None and blocks_of(call) > _MOST_THREADS:
+        yield scale_index(call, expert, 0, _MOST_THREADS)
+
+
+def _beyond_one_scan(right: Callable[[RoutingCall], None]) -> Callable[[RoutingCall], None]:
+    """The padding of the last expert is not in the scan, where there are more experts than threads."""
+
+    def wrong(call: RoutingCall) -> None:
+        right(call)
+        if call.num_experts > _MOST_THREADS:
+            call.blockscale_offsets[-1] = call.blockscale_offsets[-2]
+
+    return wrong
 
 
 def _no_thread_for_expert(
@@ -182,6 +201,24 @@ MUTANTS = (
         refuted_by=("masked_quant.coverage",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=scales_unwritten(MASKED, _behind_the_threads)),
+    ),
+    Mutant(
+        id="launch_cap.block_1024",
+        fault_class="F",
+        stands_for=("F1",),
+        change="the scale of block 1,024 of one row is not written: a row has 1,024 threads",
+        refuted_by=("quant.coverage",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=scales_unwritten(QUANT, _behind_the_threads_of_a_row)),
+    ),
+    Mutant(
+        id="launch_cap.scan_of_1024",
+        fault_class="F",
+        stands_for=("F4",),
+        change="the scale rows of the last expert are not counted, only above 1,024 experts",
+        refuted_by=("routing.golden",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=around(ROUTING, _beyond_one_scan)),
     ),
     Mutant(
         id="launch_cap.row_16",

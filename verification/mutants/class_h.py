@@ -10,7 +10,7 @@ import torch
 
 from nvfp4_moe.verification.golden.model import Model
 from nvfp4_moe.verification.mutants.mutant import ModelMutant, Mutant, PublicFault, SubjectMutant
-from nvfp4_moe.verification.mutants.wrap import ROUTING, RoutingCall, after, before
+from nvfp4_moe.verification.mutants.wrap import QUANT, ROUTING, QuantCall, RoutingCall, after, before
 
 FAULTS = (
     PublicFault(
@@ -90,6 +90,12 @@ def _tail_of_minus_one(call: RoutingCall) -> None:
         call.input_permutation[-1] = -1
 
 
+def _orphans_written(call: QuantCall) -> None:
+    """Clear the row of the first slot that an id -1 leaves without an expert."""
+    if call.routed_rows < call.output.shape[0]:
+        call.output[call.routed_rows, 0] = 0
+
+
 def _model_counts_from_the_end(right: Model) -> Model:
     def route(topk_ids: torch.Tensor, num_experts: int, **options: Any) -> Any:
         negative = (topk_ids == -1).sum(-1, keepdim=True) == topk_ids.shape[-1]
@@ -153,6 +159,15 @@ MUTANTS = (
         refuted_by=("routing.golden",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=after(ROUTING, _tail_of_minus_one)),
+    ),
+    Mutant(
+        id="ep_ids.orphans_written",
+        fault_class="H",
+        stands_for=("H1", "H5"),
+        change="a byte of the first row that no expert owns is written",
+        refuted_by=("quant.guard",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=after(QUANT, _orphans_written)),
     ),
     Mutant(
         id="ep_ids.model_token_without_experts",
