@@ -6,7 +6,7 @@ import json
 from importlib import resources
 from typing import Any
 
-NAMES = ("verify", "bound", "capacity", "engines", "savings")
+NAMES = ("verify", "bound", "capacity", "engines", "savings", "mutants")
 
 
 def load(name: str) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from nvfp4_moe.verification.mutants.mutant import DEVICES, FAULT_CLASSES, Mutant
 from nvfp4_moe.verification.mutants.worker import judge_all
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED, Verdict
 
+SCHEMA_VERSION = 1
+"""Version of the JSON layout; a change that could break a reader raises it."""
 MOST_ON_A_GPU = 8
 """Processes that share a GPU: each holds a context of half a gigabyte and little else."""
 
@@ -58,6 +60,7 @@ class CatalogueResult:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON of `nvfp4-moe mutants`."""
         return {
+            "schema": SCHEMA_VERSION,
             "version": __version__,
             "seed": self.seed,
             "device": self.device,

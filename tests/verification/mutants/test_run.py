@@ -6,11 +6,13 @@ import json
 from collections.abc import Generator, Sequence
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from nvfp4_moe.verification import schema
 from nvfp4_moe.verification.conformance.own import reference_subject
 from nvfp4_moe.verification.mutants import run as module
 from nvfp4_moe.verification.mutants.catalogue import catalogue
-from nvfp4_moe.verification.mutants.judge import Judged
+from nvfp4_moe.verification.mutants.judge import Judged, judge
 from nvfp4_moe.verification.mutants.mutant import Mutant, RightSubject, SubjectMutant
 from nvfp4_moe.verification.mutants.run import CatalogueResult, chosen, run_catalogue
 from nvfp4_moe.verification.result import Verdict
@@ -60,6 +62,19 @@ def test_json() -> None:
         document["mutants"][0]
     )
     assert document["right_subjects"][0]["id"] == "test.right"
+
+
+def test_the_schema_accepts_what_is_written_and_nothing_else() -> None:
+    validator = Draft202012Validator(schema.load("mutants"))
+    document = json.loads(result((REFUTED, HELD), (HELD,)).dumps())
+    validator.validate(document)
+    found = [(mutant, judge(mutant, device="cpu", seed=0)) for mutant in chosen(("D",))[0][:1]]
+    witnessed = CatalogueResult(seed=0, device="cpu", mutants=found, right=[])
+    validator.validate(json.loads(witnessed.dumps()))
+    for key, value in (("verdict", "PROVED"), ("cases", -1), ("fault_class", "Z"), ("witness", {})):
+        wrong = json.loads(witnessed.dumps())
+        wrong["mutants"][0][key] = value
+        assert not validator.is_valid(wrong), key
 
 
 def test_classes_are_chosen_by_letter() -> None:
