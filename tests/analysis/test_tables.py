@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Collection
+from pathlib import Path
 
 import pytest
 
 from nvfp4_moe.analysis.savings import savings
-from nvfp4_moe.analysis.savings_padding import family_padding
+from nvfp4_moe.analysis.savings_padding import family_padding, trace_padding
 from nvfp4_moe.analysis.tables import (
     Table,
     formula_table,
@@ -20,6 +22,7 @@ from nvfp4_moe.analysis.tables import (
 )
 from nvfp4_moe.analysis.zoo import ZOO
 from nvfp4_moe.analysis.zoo_shape import shard
+from nvfp4_moe.verification.traces import open_trace
 
 FOUND = savings(
     [ZOO["DeepSeek-R1"], ZOO["gpt-oss-20b"]], max_num_batched_tokens=[8192], tensor_parallel_size=8
@@ -98,3 +101,48 @@ def test_markdown() -> None:
         "",
         "\\*n\\*",
     ]
+
+
+# --- the ledger ----------------------------------------------------------------------------------------------
+
+LEDGER = (Path(__file__).resolve().parents[2] / "paper_notes.md").read_text(encoding="utf-8")
+
+
+def ledger_rows(first_cells: Collection[str]) -> list[list[str]]:
+    """Return the cells of the ledger's table rows that begin with one of the given cells."""
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in LEDGER.splitlines() if "|" in line
+    ]
+    return [row for row in rows if row[0] in first_cells]
+
+
+def test_the_ledger_has_the_zoo_as_coded() -> None:
+    found = savings(list(ZOO.values()), max_num_batched_tokens=[8192])
+    wanted = []
+    for model in ZOO.values():
+        lines = {line.formula.name: line for line in found.of(model.name, 8192)}
+        wanted.append(
+            [
+                model.name,
+                f"{model.hidden_size:,}",
+                f"{model.intermediate_size:,}",
+                str(model.num_experts),
+                str(model.topk),
+                f"{lines['proposed'].rows:,}",
+                mebibytes(lines["proposed"].peak_bytes),
+                mebibytes(lines["vllm_env"].peak_bytes),
+            ]
+        )
+    assert ledger_rows(ZOO) == wanted
+
+
+def test_the_ledger_has_the_padding_of_the_recorded_traces() -> None:
+    traces = Path(__file__).resolve().parents[2] / "examples" / "router_traces"
+    wanted = []
+    for layer in ("layer0", "layer12"):
+        trace = open_trace(traces / f"qwen1.5-moe-a2.7b.{layer}.npz")
+        for tokens in (None, 256):
+            use = trace_padding(trace, name=layer, max_num_batched_tokens=tokens)
+            shares = (use.shares[0], use.quantiles[3], use.shares[-1], use.typical_worst)
+            wanted.append([layer, use.batching, str(len(use.shares)), *(f"{share:.1%}" for share in shares)])
+    assert ledger_rows(("layer0", "layer12")) == wanted
