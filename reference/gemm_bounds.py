@@ -69,11 +69,15 @@ ACCUMULATORS = {
 
 def error_bound(operands: Operands, accumulator: Accumulator) -> Tensor:
     """Return how far alpha * acc, rounded to float32, may be from alpha * sum: float64 (T, N), NaN where that is."""
-    alpha = operands.alpha_of_row.to(torch.float64)
-    k = operands.a.shape[1]
-    lost = (accumulator.factor(k) + FLOAT64_SLACK) * operands.magnitude * alpha.abs()
-    rounded = (operands.values.abs() + lost) * FLOAT32_UNIT_ROUNDOFF + HALF_SMALLEST_FLOAT32
-    return torch.where(operands.magnitude == 0, 0.0, lost + rounded).masked_fill(operands.is_nan, torch.nan)
+    lost = accumulator_loss(operands.magnitude, operands.a.shape[1], accumulator)
+    scaled = lost * operands.alpha_of_row.to(torch.float64).abs()
+    rounded = (operands.values.abs() + scaled) * FLOAT32_UNIT_ROUNDOFF + HALF_SMALLEST_FLOAT32
+    return torch.where(lost == 0, 0.0, scaled + rounded).masked_fill(operands.is_nan, torch.nan)
+
+
+def accumulator_loss(magnitude: Tensor, k: int, accumulator: Accumulator) -> Tensor:
+    """Return what adding K products whose magnitudes sum to `magnitude` may lose, float64."""
+    return (accumulator.factor(k) + FLOAT64_SLACK) * magnitude
 
 
 def output_interval(
@@ -87,9 +91,12 @@ def output_interval(
         accumulator: one of `ACCUMULATORS`.
     """
     bound = error_bound(operands, accumulator)
-    low = _float32_below(operands.values - bound).to(dtype)
-    high = _float32_below(-operands.values - bound).neg().to(dtype)
-    return low, high
+    return rounded_ends(operands.values - bound, operands.values + bound, dtype)
+
+
+def rounded_ends(low: Tensor, high: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return the ends of float64 intervals, taken outward to float32, as the output type rounds them."""
+    return _float32_below(low).to(dtype), _float32_below(-high).neg().to(dtype)
 
 
 def inside(output: Tensor, low: Tensor, high: Tensor) -> Tensor:

@@ -81,6 +81,13 @@ _ALL = (
     _formula("swizzle.injective", "two scales never share a byte of a swizzled layout"),
     _formula("swizzle.in_bounds", "every scale lies inside the padded buffer of its layout"),
     _formula("index.no_wrap", "32-bit index arithmetic cannot wrap below the stated number of tiles"),
+    _formula("index.no_wrap.quantize", "no part of an index expression of the quantizers leaves its type"),
+    _formula("index.no_wrap.launch", "no part of a launch's geometry leaves its type or the grid's limits"),
+    _formula("index.no_wrap.routing", "no part of an index expression of the routing leaves its type"),
+    _formula(
+        "index.no_wrap.moves", "no part of an index expression of gather and un-permute leaves its type"
+    ),
+    _formula("index.no_wrap.layout", "no part of an index expression of the scale layouts leaves its type"),
     _own("routing.counts", "tokens_per_expert counts each id once and skips -1"),
     _own("routing.offsets", "offsets are the prefix sums of the rows and of the rows rounded up to the tile"),
     _own(
@@ -110,8 +117,24 @@ _ALL = (
     _against("shuffle", "gather of rows"),
     *_moves("swizzle", "scale layout"),
     _against("swizzle", "scale layout"),
-    _own("gemm.golden", "grouped GEMM over NVFP4: no check of it exists yet"),
+    _own("gemm.golden", "grouped GEMM: exact cases to the byte, others inside the derived error bound"),
+    *_kernel("gemm", "grouped GEMM over NVFP4")[1:],
+    _own(
+        "gemm.laws",
+        "grouped GEMM: a row's outputs are the same in every order, alone, in every batch and again",
+    ),
+    _refusal("gemm", "grouped GEMM over NVFP4"),
     _against("gemm", "grouped GEMM over NVFP4"),
+    _own(
+        "layer.golden",
+        "MoE layer: exact cases to the byte, others inside the interval carried through every step",
+    ),
+    *_kernel("layer", "MoE layer")[1:],
+    _own(
+        "layer.laws",
+        "MoE layer: a token's output is the same in every batch; ranks that share experts sum to one",
+    ),
+    _against("layer", "MoE layer"),
     _own("quant.layout", "scale layouts place every byte where the second oracle does, padding is zero"),
 )
 

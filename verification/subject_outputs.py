@@ -27,6 +27,12 @@ from nvfp4_moe.verification.conformance.call import (
 from nvfp4_moe.verification.conformance.cases import QuantCase, RoutingCase
 from nvfp4_moe.verification.conformance.fault import Fault
 from nvfp4_moe.verification.conformance.forms import SWIZZLED
+from nvfp4_moe.verification.conformance.gemm_cases import GemmCase
+from nvfp4_moe.verification.conformance.gemm_check import run_gemm
+from nvfp4_moe.verification.conformance.gemm_data import make_gemm
+from nvfp4_moe.verification.conformance.layer_cases import LayerCase
+from nvfp4_moe.verification.conformance.layer_check import run_layer
+from nvfp4_moe.verification.conformance.layer_data import make_layer
 from nvfp4_moe.verification.conformance.memory import Arena, DeviceFault
 from nvfp4_moe.verification.conformance.plan import case_from_json, may_refuse
 from nvfp4_moe.verification.conformance.quant_check import run_quant
@@ -38,7 +44,7 @@ from nvfp4_moe.verification.conformance.worker import DEVICE_FAULT, arena_for
 from nvfp4_moe.verification.task_child import TaskChild
 from nvfp4_moe.verification.task_messages import hear, say
 
-ComparedCase = QuantCase | RoutingCase | RowsCase
+ComparedCase = QuantCase | RoutingCase | RowsCase | GemmCase | LayerCase
 """Cases with outputs of their own, the only ones that two subjects can be compared on."""
 
 COMPARED_TURNS = TURNS[1:]
@@ -108,6 +114,8 @@ def _runner(
         return lambda turn: run_routing(subject, case, ids, arena, turn)
     if isinstance(case, RowsCase):
         return lambda turn: _run_rows(subject, case, arena, turn)
+    if isinstance(case, GemmCase | LayerCase):
+        return _bounded_runner(subject, case, arena)
     inputs = make_inputs(case)
 
     def run(turn: Turn) -> tuple[Outputs, list[Fault]]:
@@ -115,6 +123,20 @@ def _runner(
         return {"output": found.packed, "output_scale": found.scales}, faults
 
     return run
+
+
+def _bounded_runner(
+    subject: Subject, case: GemmCase | LayerCase, arena: Arena
+) -> Callable[[Turn], tuple[Outputs, list[Fault]]]:
+    if isinstance(case, GemmCase):
+        gemm, dtype = make_gemm(case), case.dtype
+        return lambda turn: _as_outputs(*run_gemm(subject, gemm, dtype, arena, turn))
+    layer = make_layer(case)
+    return lambda turn: _as_outputs(*run_layer(subject, layer, arena, turn))
+
+
+def _as_outputs(output: torch.Tensor, faults: list[Fault]) -> tuple[Outputs, list[Fault]]:
+    return {"output": output.contiguous().view(torch.uint8)}, faults
 
 
 def _run_rows(subject: Subject, case: RowsCase, arena: Arena, turn: Turn) -> tuple[Outputs, list[Fault]]:

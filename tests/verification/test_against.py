@@ -313,7 +313,7 @@ def test_another_token_in_an_experts_rows_is_found_in_any_order(cases: list[Comp
 @pytest.mark.usefixtures("cases")
 def test_a_dropped_operation_is_required_and_an_added_one_informs() -> None:
     operations = {op: REFERENCE.operations[op] for op in (QUANT, ROUTE)}
-    both = Subject("both", contract=IEEE, **operations, cutlass_fp4_moe_mm=print)
+    both = Subject("both", contract=IEEE, **operations)
     for rows, required in (
         (compared(quantizer(nothing), both), True),
         (compared(both, quantizer(nothing)), False),
@@ -322,15 +322,6 @@ def test_a_dropped_operation_is_required_and_an_added_one_informs() -> None:
         lacking = rows["routing.against"]
         assert (lacking.outcome.verdict, lacking.required) == (Verdict.SKIPPED, required)
         assert f"new has no {ROUTE}" in lacking.outcome.detail
-        untested = rows["gemm.against"]
-        assert (untested.outcome.verdict, untested.required) == (Verdict.SKIPPED, True)
-
-
-def test_what_neither_is_tested_on_does_not_vanish() -> None:
-    gemms = (Subject(name, cutlass_fp4_moe_mm=print) for name in ("new", "old"))
-    (row,) = compared(*gemms).values()
-    assert (row.claim_id, row.outcome.verdict, row.required) == ("gemm.against", Verdict.SKIPPED, True)
-    assert row.outcome.detail == "the toolkit does not test cutlass_fp4_moe_mm yet"
 
 
 @pytest.mark.usefixtures("cases")

@@ -25,6 +25,7 @@ TENSORS = (
     *("map", "linear", "topk_ids", "output", "output_scale"),
     *("expert_offsets", "problem_sizes1", "problem_sizes2", "input_permutation", "output_permutation"),
     "blockscale_offsets",
+    *("out", "a", "b", "a_blockscale", "b_blockscale", "alphas", "problem_sizes"),
 )
 """Parameters of the operations that are tensors."""
 
@@ -102,7 +103,9 @@ class Contract:
             raise ValueError("Contract.id_dtypes must name int32, int64 or both, got ()")
 
     def alignment_of(self, tensor: str) -> int:
-        """Return the bytes to which the tensor must be aligned."""
+        """Return the bytes to which the tensor must be aligned; the scales that a GEMM reads are as those that are written."""
+        if tensor.endswith("blockscale") and tensor not in self.alignment:
+            tensor = "output_scale"
         return self.alignment.get(tensor, self.alignment.get("default", 16))
 
     @classmethod

@@ -135,7 +135,7 @@ def _judge(
             yield Fault(check="untouched", finding=Finding.MEMORY, text=text, where={"row": row})
             return
     owned = [run[:routed] for run in runs]
-    unwritten = _unwritten(owned)
+    unwritten = unwritten_outputs(owned)
     yield from _fault_at("coverage", unwritten, case, owned[0], "was never written")
     dtype = DTYPES[case.dtype]
     if case.is_exact:
@@ -144,13 +144,13 @@ def _judge(
     else:
         low, high = output_interval(inputs.operands, dtype=dtype, accumulator=accumulator)
     for run in owned:
-        right = _bits(run) == _bits(low) if case.is_exact else inside(run, low, high)
+        right = bit_patterns(run) == bit_patterns(low) if case.is_exact else inside(run, low, high)
         found = list(_fault_at("golden", ~right & ~unwritten, case, run, "is wrong", low, high))
         if found:
             yield from found
             break
     for run in owned[1:]:
-        differs = (_bits(run) != _bits(owned[0])) & ~unwritten
+        differs = (bit_patterns(run) != bit_patterns(owned[0])) & ~unwritten
         found = list(
             _fault_at("poison", differs, case, run, "depends on bytes that must not matter", owned[0])
         )
@@ -159,7 +159,7 @@ def _judge(
             return
 
 
-def _unwritten(runs: Sequence[Tensor]) -> Tensor:
+def unwritten_outputs(runs: Sequence[Tensor]) -> Tensor:
     """Return which outputs hold their turn's fill in every run; no value is right in all of them."""
     kept = []
     for run, turn in zip(runs, TURNS, strict=True):
@@ -168,7 +168,7 @@ def _unwritten(runs: Sequence[Tensor]) -> Tensor:
     return torch.stack(kept).all(0)
 
 
-def _bits(values: Tensor) -> Tensor:
+def bit_patterns(values: Tensor) -> Tensor:
     """Return 16-bit patterns, every NaN the same: which NaN it is depends on the device's conversion."""
     return values.contiguous().masked_fill(values.isnan(), torch.nan).view(torch.int16)
 
@@ -270,7 +270,7 @@ def check_gemm_law(subject: Subject, case: GemmLawCase, arena: Arena) -> Judgeme
     for first, second in GEMM_LAWS[case.law](laws):
         if laws.faults:
             return Judgement(worst_first(laws.faults))
-        differs = (_bits(first) != _bits(second)).nonzero()
+        differs = (bit_patterns(first) != bit_patterns(second)).nonzero()
         if len(differs):
             row, column = differs[0].tolist()
             text = (

@@ -14,6 +14,7 @@ from nvfp4_moe.reference.permute import shuffle_rows
 from nvfp4_moe.reference.routing import route
 from nvfp4_moe.reference.silu import silu_and_mul
 from nvfp4_moe.verification.conformance.contract import Contract
+from nvfp4_moe.verification.conformance.own_layer import golden_gemm, golden_layer
 from nvfp4_moe.verification.conformance.subject import OPERATIONS, Subject, SubjectUnavailable
 
 
@@ -41,6 +42,8 @@ def reference_subject() -> Subject:
         silu_and_mul_scaled_fp4_masked_quant=_masked(silu_and_mul),
         shuffle_rows=shuffle_rows,
         swizzle=lambda linear: to_layout(linear, "swizzled_128x4"),
+        cutlass_fp4_moe_mm=golden_gemm,
+        run_cutlass_moe_fp4=golden_layer,
     )
 
 

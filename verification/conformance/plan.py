@@ -15,6 +15,7 @@ from nvfp4_moe.verification.conformance.bounded_plan import (
     bounded_cases,
     bounded_elements,
     bounded_from_json,
+    bounded_may_refuse,
     run_bounded,
 )
 from nvfp4_moe.verification.conformance.call import Judgement
@@ -197,6 +198,8 @@ _QUANT_TENSORS = (
 def may_refuse(case: Case, contract: Contract) -> bool:
     """Return whether a subject may refuse the case: pointers off their declared alignment, rows that lie apart, or being
     captured in a graph."""
+    if isinstance(case, BoundedCase):
+        return bounded_may_refuse(case)
     if isinstance(case, LawCase):
         return case.law == "graph"
     if isinstance(case, RoutingCase):

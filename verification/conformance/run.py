@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nvfp4_moe.verification.conformance.plan import (
+    ALL_PREFIXES,
     ASPECTS,
-    PREFIXES,
-    UNTESTED,
     Case,
     Plan,
     aspect_of,
@@ -210,9 +209,6 @@ class _Sequences:
 
 def _outcome(card: Card, tallies: _Tallies, claim: str, sequences: _Sequences) -> Outcome:
     prefix, check = claim.split(".")
-    if untested := [operation for operation, name in UNTESTED.items() if name == prefix]:
-        detail = f"the toolkit does not test {untested[0]} yet"
-        return Outcome(verdict=Verdict.SKIPPED, cases=0, detail=detail)
     aspect = check if check in ASPECTS else "bytes"
     tally = tallies.counts.get((prefix, aspect))
     if tally is None:
@@ -246,7 +242,7 @@ def _remarks(card: Card, prefix: str, check: str, tally: _Tally) -> list[str]:
         said.append(f"{len(tally.refused)} refused ({first.refused})")
     if tally.admissible:
         said.append(f"{tally.admissible:,} bytes ADMISSIBLE, not exact: no table of this chip")
-    operation = next(operation for operation, name in PREFIXES.items() if name == prefix)
+    operation = next(operation for operation, name in ALL_PREFIXES.items() if name == prefix)
     if check == "guard" and (operation == "swizzle" or operation in card.functional):
         said.append("outputs are returned: writes outside them cannot be seen")
     return said

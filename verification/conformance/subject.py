@@ -29,6 +29,7 @@ OPERATIONS = (
     "scaled_fp4_masked_quant",
     "silu_and_mul_scaled_fp4_masked_quant",
     "swizzle",
+    "run_cutlass_moe_fp4",
 )
 """Callables that a subject may have."""
 

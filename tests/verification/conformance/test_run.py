@@ -38,12 +38,9 @@ def shuffling(shuffle_rows: Callable[[Tensor, Tensor], Tensor], **more: Any) -> 
 
 
 def test_right_operations_hold_and_others_are_named() -> None:
-    subject = shuffling(RIGHT["shuffle_rows"], swizzle=RIGHT["swizzle"], cutlass_fp4_moe_mm=print)
+    subject = shuffling(RIGHT["shuffle_rows"], swizzle=RIGHT["swizzle"])
     rows = rows_of(subject)
     assert [(claim, row.method) for claim, row in rows.items()] == conformance_claims(subject)
-    untested = rows.pop("gemm.golden")
-    assert (untested.outcome.verdict, untested.required) == (Verdict.SKIPPED, True)
-    assert untested.outcome.detail == "the toolkit does not test cutlass_fp4_moe_mm yet"
     assert {row.outcome.verdict for row in rows.values()} == {Verdict.HELD}
     assert all(
         row.outcome.cases > 50 and row.subject == "shuffling" and row.required for row in rows.values()
@@ -55,7 +52,14 @@ def test_right_operations_hold_and_others_are_named() -> None:
 @pytest.mark.parametrize(
     ("subject", "claims"),
     [
-        (Subject("gemm", cutlass_fp4_moe_mm=print), ["gemm.golden"]),
+        (
+            Subject("gemm", contract=Contract(k_multiple=32768), cutlass_fp4_moe_mm=refuse),
+            [f"gemm.{check}" for check in ("golden", "coverage", "guard", "poison", "laws")],
+        ),
+        (
+            Subject("layer", contract=Contract(recipe="tensorrt_llm"), run_cutlass_moe_fp4=refuse),
+            [f"layer.{check}" for check in ("golden", "coverage", "guard", "poison", "laws")],
+        ),
         (
             Subject("masked", contract=Contract(k_multiple=32768), scaled_fp4_masked_quant=print),
             [f"masked_quant.{check}" for check in ("golden", "coverage", "guard", "poison")],

@@ -194,7 +194,7 @@ def test_unknown_names_are_unavailable() -> None:
 
 def test_our_own() -> None:
     subject = load_subject("reference")
-    assert set(subject.operations) == set(OPERATIONS) - {"cutlass_fp4_moe_mm"}
+    assert set(subject.operations) == set(OPERATIONS)
 
 
 @pytest.mark.parametrize(
