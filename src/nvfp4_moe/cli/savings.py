@@ -258,6 +258,7 @@ def _figures(
         for theme in THEMES.values():
             figure = planned.draw(theme)
             svg = to_svg(figure, name=f"{planned.name}-{theme.name}", label=planned.label)
+            figure.set_layout_engine("none")  # the PNG keeps the places found for the SVG
             yield f"{planned.name}.{theme.name}.svg", svg.encode()
             yield f"{planned.name}.{theme.name}.png", to_png(figure)
 
