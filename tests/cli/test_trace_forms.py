@@ -79,7 +79,12 @@ def test_replay_reports_on_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_verify_checks_it(tmp_path: Path, name: str, batch: int | None) -> None:
     FORMS[name][0](tmp_path / name)
     settings = Settings(
-        traces=[tmp_path / name], experts=EXPERTS, topk=TOPK, max_num_batched_tokens=batch, folder=tmp_path
+        subjects=["reference"],
+        traces=[tmp_path / name],
+        experts=EXPERTS,
+        topk=TOPK,
+        max_num_batched_tokens=batch,
+        folder=tmp_path,
     )
     (job,) = [job for job in prepare(settings) if job.name == f"trace {name}"]
     rows = list(job.work(lambda done: None))
