@@ -24,14 +24,16 @@ constexpr int kRowsOfSmallBox = 8;
 constexpr int kRowsOfLargeBox = 64;
 constexpr int kCodeBytes = kStepK / 2;         // of a row of W in a step
 constexpr int kAtomBytes = kTileRows * kTileBlocks;
-constexpr int kProducerRegisters = 24;
+constexpr int kRegistersOfAll = 65'536;
+constexpr int kRegisterGrain = 8;
 
-template <int kGroups_, int kMostRows_, int kStages_, int kRegisters_>
+template <int kGroups_, int kMostRows_, int kStages_, int kRegisters_, int kCopyRegisters_>
 struct Shape {
   static constexpr int kGroups = kGroups_;      // warpgroups that multiply
   static constexpr int kMostRows = kMostRows_;  // rows of x in a unit
   static constexpr int kStages = kStages_;
-  static constexpr int kRegisters = kRegisters_;  // of a thread that multiplies
+  static constexpr int kRegisters = kRegisters_;          // of a thread that multiplies
+  static constexpr int kCopyRegisters = kCopyRegisters_;  // of a thread of the warpgroup that copies
   static constexpr int kThreads = kGroupThreads * (kGroups + 1);
   static constexpr int kColumns = kGroups * kGroupRows;
   static constexpr int kCodesAt = kMostRows * 2 * kHalfRowBytes;
@@ -39,6 +41,9 @@ struct Shape {
   static constexpr int kStageBytes = kScalesAt + kColumns / kTileRows * 2 * kAtomBytes;
   static constexpr int kBarriersAt = kStages * kStageBytes;
   static constexpr int kSharedBytes = kBarriersAt + 16 * kStages + 1024;  // 1,024: the base is aligned by hand
+  // What the threads hand around is what the block was launched with; more is waited for without end.
+  static constexpr int kLaunchRegisters = kRegistersOfAll / kThreads / kRegisterGrain * kRegisterGrain;
+  static_assert(kGroups * kRegisters + kCopyRegisters <= (kGroups + 1) * kLaunchRegisters, "no such registers");
 };
 
 struct KernelArguments {
@@ -291,7 +296,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   __syncthreads();
   const int64_t units = int64_t{given.tile_ends[given.call.experts - 1]} * given.column_tiles;
   if (threadIdx.x < kGroupThreads) {
-    give_registers<kProducerRegisters>();
+    give_registers<S::kCopyRegisters>();
     if (threadIdx.x == 0) copy_all<S>(given, maps, ring, units);
   } else {
     take_registers<S::kRegisters>();

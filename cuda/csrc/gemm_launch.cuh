@@ -1,28 +1,17 @@
-// Launches of the grouped GEMM on Hopper: tensor maps, the choice of a form, both kernels.
+// Launches of the grouped GEMM on Hopper for one output type: tensor maps and both kernels of each form.
 #pragma once
 
 #include "gemm_kernel.cuh"
+#include "gemm_launch.h"
 #include "gemm_prepare.cuh"
 
 namespace nvfp4_moe::gemm {
 
 // The forms differ in tile sizes alone; all give the same bits.
-using FewRows = Shape<4, 32, 7, 120>;
-using SomeRows = Shape<4, 64, 6, 120>;
-using MoreRows = Shape<2, 128, 5, 240>;
-using ManyRows = Shape<2, 256, 3, 240>;
-constexpr int kForms = 4;
-
-struct Workspace {
-  uint16_t* rows;      // (rows, K rounded up to 128)
-  int32_t* tile_ends;  // (E,)
-};
-
-inline int form_for(const GemmArguments& call) {
-  const int64_t rows_an_expert = ceil_div(call.rows, call.experts);
-  return rows_an_expert <= 16 ? 0 : rows_an_expert <= 64 ? 1 : rows_an_expert <= 96 ? 2 : 3;
-}
-
+using FewRows = Shape<4, 32, 7, 112, 32>;
+using SomeRows = Shape<4, 64, 6, 112, 32>;
+using MoreRows = Shape<2, 128, 5, 240, 24>;
+using ManyRows = Shape<2, 256, 3, 240, 24>;
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
 inline EncodeTiled encode_tiled() {
@@ -88,17 +77,6 @@ cudaError_t launch_type(const GemmArguments& call, const Workspace& workspace, i
   if (form == 1) return launch_form<SomeRows, Type>(call, workspace, maps, stream);
   if (form == 2) return launch_form<MoreRows, Type>(call, workspace, maps, stream);
   return launch_form<ManyRows, Type>(call, workspace, maps, stream);
-}
-
-inline cudaError_t launch_gemm(const GemmArguments& call, const Workspace& workspace, int form, bool bf16, cudaStream_t stream) {
-  return bf16 ? launch_type<Bfloat16>(call, workspace, form, stream) : launch_type<Float16>(call, workspace, form, stream);
-}
-
-inline cudaError_t launch_dequantize(const GemmArguments& call, uint16_t* rows, uint16_t* weights, cudaStream_t stream) {
-  if (call.rows > 0) dequantize_rows_kernel<<<static_cast<uint32_t>(call.rows), kPrepareThreads, 0, stream>>>(call, rows);
-  const dim3 grid(static_cast<uint32_t>(call.n), static_cast<uint32_t>(call.experts));
-  dequantize_weights_kernel<<<grid, kPrepareThreads, 0, stream>>>(call, weights);
-  return cudaGetLastError();
 }
 
 }  // namespace nvfp4_moe::gemm

@@ -98,7 +98,7 @@ __device__ __forceinline__ void sum_tiles(const GemmArguments& call, int32_t mos
 }
 
 // Block 0 sums the tiles, block 1 + r prepares row r.
-__global__ void __launch_bounds__(kPrepareThreads)
+static __global__ void __launch_bounds__(kPrepareThreads)
     prepare_kernel(const __grid_constant__ GemmArguments call, uint16_t* x, int32_t* tile_ends, int32_t steps,
                    int32_t most_rows) {
   if (blockIdx.x == 0) {
@@ -128,7 +128,7 @@ __device__ __forceinline__ void dequantize_block(const uint8_t* codes, uint8_t s
 }
 
 // Block (n, e) writes row n of expert e as bfloat16 (E, N, K).
-__global__ void __launch_bounds__(kPrepareThreads)
+static __global__ void __launch_bounds__(kPrepareThreads)
     dequantize_weights_kernel(const __grid_constant__ GemmArguments call, uint16_t* weights) {
   const int32_t expert = static_cast<int32_t>(blockIdx.y), column = static_cast<int32_t>(blockIdx.x);
   const int64_t row = expert * int64_t{call.n} + column;
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
 }
 
 // Block r writes routed row r as bfloat16 (rows, K).
-__global__ void __launch_bounds__(kPrepareThreads)
+static __global__ void __launch_bounds__(kPrepareThreads)
     dequantize_rows_kernel(const __grid_constant__ GemmArguments call, uint16_t* x) {
   const int32_t row = static_cast<int32_t>(blockIdx.x);
   const int32_t expert = owner_of_row(call, row);

@@ -1,7 +1,8 @@
 // CUDA binding of Hopper's grouped GEMM: checks, tensor maps, launch; and of the plain dequantization.
 #include "device_binding.h"
 #include "gemm_checks.h"
-#include "gemm_launch.cuh"
+#include "gemm_launch.h"
+#include "gemm_prepare.cuh"
 
 namespace nvfp4_moe::gemm {
 namespace {
@@ -21,6 +22,11 @@ GemmArguments arguments(const TensorView& out, const TensorView& a, const Tensor
   return call;
 }
 
+int form_for(const GemmArguments& call) {
+  const int64_t rows_an_expert = ceil_div(call.rows, call.experts);
+  return rows_an_expert <= 16 ? 0 : rows_an_expert <= 64 ? 1 : rows_an_expert <= 96 ? 2 : 3;
+}
+
 // `rows` is bfloat16 (rows, K rounded up to 128) and `tile_ends` int32 (E,): room that the caller lends. `form` -1 lets the
 // shapes choose.
 void grouped_gemm_hopper(TensorView out, TensorView a, TensorView b, TensorView a_blockscale, TensorView b_blockscale,
@@ -35,8 +41,8 @@ void grouped_gemm_hopper(TensorView out, TensorView a, TensorView b, TensorView 
   const tvm::ffi::CUDADeviceGuard guard(a.device().device_id);
   const Workspace workspace{binding::data<uint16_t>(rows), binding::data<int32_t>(tile_ends)};
   const int chosen = form < 0 ? form_for(call) : static_cast<int>(form);
-  const bool bf16 = out.dtype() == binding::kBfloat16;
-  check(launch_gemm(call, workspace, chosen, bf16, device::stream_of(a)), "launch of the grouped GEMM");
+  const auto launch = out.dtype() == binding::kBfloat16 ? launch_bf16 : launch_f16;
+  check(launch(call, workspace, chosen, device::stream_of(a)), "launch of the grouped GEMM");
 }
 
 // The plain form's first step: both operands as bfloat16, (rows, K) and (E, N, K).
@@ -49,8 +55,14 @@ void dequantize_operands(TensorView out, TensorView a, TensorView b, TensorView 
   binding::require_dense("weights", weights, a.device(), binding::kBfloat16, {call.experts, call.n, call.k});
   binding::require_range("the number of experts", call.experts, 1, 65'535);
   const tvm::ffi::CUDADeviceGuard guard(a.device().device_id);
-  check(launch_dequantize(call, binding::data<uint16_t>(rows), binding::data<uint16_t>(weights), device::stream_of(a)),
-        "launch of the dequantization");
+  const cudaStream_t stream = device::stream_of(a);
+  if (call.rows > 0) {
+    dequantize_rows_kernel<<<static_cast<uint32_t>(call.rows), kPrepareThreads, 0, stream>>>(call,
+                                                                                             binding::data<uint16_t>(rows));
+  }
+  const dim3 grid(static_cast<uint32_t>(call.n), static_cast<uint32_t>(call.experts));
+  dequantize_weights_kernel<<<grid, kPrepareThreads, 0, stream>>>(call, binding::data<uint16_t>(weights));
+  check(cudaGetLastError(), "launch of the dequantization");
 }
 
 }  // namespace

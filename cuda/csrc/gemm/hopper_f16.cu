@@ -1,0 +1,9 @@
+#include "gemm_launch.cuh"
+
+namespace nvfp4_moe::gemm {
+
+cudaError_t launch_f16(const GemmArguments& call, const Workspace& workspace, int form, cudaStream_t stream) {
+  return launch_type<Float16>(call, workspace, form, stream);
+}
+
+}  // namespace nvfp4_moe::gemm
