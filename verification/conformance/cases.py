@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
+from nvfp4_moe.verification.conformance import met_shapes
 from nvfp4_moe.verification.conformance.values import GLOBAL_SCALES, VALUES
 from nvfp4_moe.verification.counter import word
 
@@ -237,6 +238,7 @@ def _masked_shapes() -> Iterator[tuple[int, tuple[int, ...], str]]:
     for k in (16, 48, 256):
         for routing in ((5,), (0, 3, 1), (33, 130)):
             yield k, routing, "strided"
+    yield from ((k, routing, "met") for k, routing in met_shapes.masked_shapes())
 
 
 def law_bases(operation: str, *, seed: int) -> Iterator[QuantCase]:
@@ -286,6 +288,7 @@ def _shapes(level: int) -> Iterator[tuple[int, tuple[int, ...], str]]:
     for k in (16, 48, 80, 256):
         for routing in ((5,), (0, 3, 1), (33, 130)):
             yield k, routing, "strided"
+    yield from ((k, routing, "met") for k, routing in met_shapes.ragged_shapes())
     if level >= 2:
         yield from _large_shapes()
 

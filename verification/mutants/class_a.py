@@ -98,6 +98,10 @@ FAULTS = (
 )
 
 
+_WIDE = 1024
+"""Columns above which a model's rows begin."""
+
+
 def _last_padding_row(call: QuantCall | MaskedCall) -> Iterator[int]:
     """The last padding row of the last expert with rows, first column."""
     expert = last_with_rows(call)
@@ -117,6 +121,13 @@ def _last_k_column(call: QuantCall) -> Iterator[int]:
     expert = next((expert for expert, rows in enumerate(call.counts) if rows), None)
     if expert is not None and blocks_of(call) % 4 == 1:
         yield scale_index(call, expert, 0, blocks_of(call) + 2)
+
+
+def _last_column_of_wide_rows(call: QuantCall) -> Iterator[int]:
+    """The one padding column of the first real row, where three scales of four are real and the row is wide."""
+    expert = next((expert for expert, rows in enumerate(call.counts) if rows), None)
+    if expert is not None and blocks_of(call) % 4 == 3 and call.k > _WIDE:
+        yield scale_index(call, expert, 0, blocks_of(call))
 
 
 def _rows_up_to_four(call: QuantCall) -> Iterator[int]:
@@ -221,6 +232,15 @@ MUTANTS = (
         refuted_by=("quant.coverage",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=scales_unwritten(QUANT, _last_k_column)),
+    ),
+    Mutant(
+        id="pad_uninit.last_column_of_wide_rows",
+        fault_class="A",
+        stands_for=("A6",),
+        change="the padding column of one row is not written, only where K / 16 is 3 modulo 4 and K above 1,024",
+        refuted_by=("silu_quant.coverage",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=scales_unwritten(SILU_QUANT, _last_column_of_wide_rows)),
     ),
     Mutant(
         id="pad_uninit.loop_by_four",

@@ -60,6 +60,7 @@ _GRID_LIMIT = 65_535
 """Blocks of the second and third dimension of a grid."""
 _CHUNK_TILES = 64
 _BLOCK_THREADS = 256
+_WARP = 32
 _MOST_THREADS = 1024
 _ONE_BLOCK_ROWS = 16
 
@@ -95,6 +96,26 @@ def _behind_the_threads_of_a_row(call: QuantCall) -> Iterator[int]:
     expert = next((expert for expert, rows in enumerate(call.counts) if rows), None)
     if expert is not None and blocks_of(call) > _MOST_THREADS:
         yield scale_index(call, expert, 0, _MOST_THREADS)
+
+
+def _wide_rows_of_many_experts(call: QuantCall) -> Iterator[int]:
+    """The last row of the last expert, where both the experts and the columns are many."""
+    if len(call.counts) > _CHUNK_TILES and call.k > _MOST_THREADS and call.routed_rows:
+        yield call.routed_rows - 1
+
+
+def _fourth_tile(call: QuantCall) -> Iterator[int]:
+    """The first row of the fourth tile of an expert, where K is a multiple of 32."""
+    for first, rows in zip(call.offsets, call.counts, strict=False):
+        if rows > 3 * TILE and call.k % 32 == 0:
+            yield first + 3 * TILE
+
+
+def _second_tile_of_a_slab(call: MaskedCall) -> Iterator[int]:
+    """The scale of the first row of the second tile, where a row is wider than a warp has blocks."""
+    for expert, rows in enumerate(call.counts):
+        if rows > TILE and blocks_of(call) > _WARP:
+            yield scale_index(call, expert, TILE, 0)
 
 
 def _beyond_one_scan(right: Callable[[RoutingCall], None]) -> Callable[[RoutingCall], None]:
@@ -210,6 +231,33 @@ MUTANTS = (
         refuted_by=("quant.coverage",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=scales_unwritten(QUANT, _behind_the_threads_of_a_row)),
+    ),
+    Mutant(
+        id="launch_cap.wide_rows_of_many_experts",
+        fault_class="F",
+        stands_for=("F4",),
+        change="the last row is not visited, only above 64 experts with K above 1,024",
+        refuted_by=("quant.coverage",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=rows_unwritten(QUANT, _wide_rows_of_many_experts)),
+    ),
+    Mutant(
+        id="launch_cap.fourth_tile",
+        fault_class="F",
+        stands_for=("F5",),
+        change="the first row of an expert's fourth tile is not visited, only where K is a multiple of 32",
+        refuted_by=("quant.coverage",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=rows_unwritten(QUANT, _fourth_tile)),
+    ),
+    Mutant(
+        id="launch_cap.masked_second_tile",
+        fault_class="F",
+        stands_for=("F5",),
+        change="one scale of a slab's second tile is not written, only where a row has more than 32 blocks",
+        refuted_by=("masked_quant.coverage",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=scales_unwritten(MASKED, _second_tile_of_a_slab)),
     ),
     Mutant(
         id="launch_cap.scan_of_1024",
