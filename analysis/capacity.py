@@ -1,10 +1,10 @@
-"""Which sizing formulas hold for given serving flags, and for each that does not the smallest traffic that breaks it.
+"""Which sizing formulas hold for given serving flags, and the smallest traffic that breaks each other one.
 
-`serving.serving_reach` says how many tokens can reach the kernel of one rank. A formula is then judged for every call up to
-that size: by its own guard (a call that it refuses ends the server with an assertion: `guard_fires`), and by the exact
-worst case of the calls that its guard lets through (rows written behind the buffer: `overrun`). Ids are any by default:
-a token may name an expert twice, as simulated and hash routing do; a formula that counts on distinct ids then fails
-unless `ids="distinct"` is stated.
+`serving.serving_reach` says how many tokens can reach the kernel of one rank. A formula is then judged for
+every call up to that size: by its own guard (a call that it refuses ends the server with an assertion:
+`guard_fires`), and by the exact worst case of the calls that its guard lets through (rows written behind the
+buffer: `overrun`). Ids are any by default: a token may name an expert twice, as simulated and hash routing
+do; a formula that counts on distinct ids then fails unless `ids="distinct"` is stated.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def capacity(flags: ServingFlags, *, experts: int, topk: int, ids: str = "any", 
         tile: rows of a scale tile.
 
     Raises:
-        TypeError, ValueError: a size that is not legal, more experts for a token than there are, fewer experts than
-            expert-parallel ranks.
+        TypeError, ValueError: a size that is not legal, more experts for a token than there are, or
+            fewer experts than expert-parallel ranks.
     """
     check_ids(ids)
     reach = serving_reach(flags)
@@ -263,9 +263,9 @@ class _Judge:
     def _smallest_overrun_of_call(self, formula: Formula, most: int) -> int | None:
         """Look at the calls of one tile and at the largest.
 
-        Rows and worst case both grow with the call. A formula that counts on distinct ids falls short where an expert
-        may get more rows than tokens and still open no further tile, which a call of at most a tile shows first
-        (`tests/analysis/test_capacity.py` looks at every call of small sizes).
+        Rows and worst case both grow with the call. A formula that counts on distinct ids falls short where
+        an expert may get more rows than tokens and still open no further tile, which a call of at most a tile
+        shows first (`tests/analysis/test_capacity.py` looks at every call of small sizes).
         """
         step = self.reach.granularity
         small = range(step, min(most, round_up(self.tile, step)) + 1, step)
@@ -307,8 +307,8 @@ class _Judge:
         name = "data" if flags.data_parallel_size > 1 else "prefill-context"
         regression = "; vllm_env lets these calls through, so that the change is a regression for this server"
         return (
-            f"{call}, or for the {most:,} tokens of all {name}-parallel ranks; another --max-num-batched-tokens does not "
-            "help, for both sides grow with it; --enable-expert-parallel runs another back end"
+            f"{call}, or for the {most:,} tokens of all {name}-parallel ranks; another --max-num-batched-tokens "
+            "does not help, for both sides grow with it; --enable-expert-parallel runs another back end"
             f"{regression if most <= VLLM_ENV_TOKENS else ''}"
         )
 

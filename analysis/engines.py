@@ -1,13 +1,14 @@
-"""Every engine's sizing formula beside the others: safe for which routings, attained or not, how loose, and what breaks it.
+"""Every engine's sizing formula beside the others: safe for which routings, attained or not, how loose.
 
-Safety is proved for all sizes where the provers can (`engines_proof`), and searched on the grid of `verify --bound`, each
-formula with the ids, the placement and the guard that its engine has; an unsafe one comes with the smallest routing that
-overruns it. Looseness is its rows over those of the exact worst case of packed experts, for the ids that it is meant for:
+Safety is proved for all sizes where the provers can (`engines_proof`), and searched on the grid of `verify
+--bound`, each formula with the ids, the placement and the guard that its engine has; an unsafe one comes with
+the smallest routing that overruns it. Looseness is its rows over those of the exact worst case of packed
+experts, for the ids that it is meant for:
 
 - worst: the highest of the grid;
-- typical: the median over the models of the zoo, for a call of `TYPICAL_TOKENS` tokens in a buffer for as many;
-- decode: the same for a call of `DECODE_TOKENS` tokens in the same buffer. What is sized for the call shrinks with it,
-  what is sized once does not.
+- typical: the median over the models of the zoo, for `TYPICAL_TOKENS` tokens in a buffer for as many;
+- decode: the same for a call of `DECODE_TOKENS` tokens in the same buffer. What is sized for the call shrinks
+  with it, what is sized once does not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Proofs that an engine's formula covers its routings, for all sizes at once: what is asked of the provers.
 
 Formulas of the packed placement are written in the bound language and proved as any written bound is
-(`proofs.expression`): the exact worst case is at most the formula, for every number of tokens, top-k and experts. That
-the exact worst case is what it says rests on the obligations of `padding.bound`, which are proved here as well.
-`flashinfer_trtllm` and `trtllm_old` count the experts of all ranks; they are written with those of one rank, and more
-experts only add rows. Formulas with a placement of their own, and the one for distinct ids, rest on obligations of
-`padding.placement` and `padding.bound`.
+(`proofs.expression`): the exact worst case is at most the formula, for every number of tokens, top-k and
+experts. That the exact worst case is what it says rests on the obligations of `padding.bound`, which are
+proved here as well. `flashinfer_trtllm` and `trtllm_old` count the experts of all ranks; they are written
+with those of one rank, and more experts only add rows. Formulas with a placement of their own, and the one
+for distinct ids, rest on obligations of `padding.placement` and `padding.bound`.
 """
 
 from __future__ import annotations

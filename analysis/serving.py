@@ -1,19 +1,19 @@
-"""How many tokens reach the NVFP4 expert kernel of one rank in one call, for given serving flags of vLLM; step by step.
+"""How many tokens reach the NVFP4 expert kernel of one rank in one call, for serving flags of vLLM.
 
-The kernel is `run_cutlass_moe_fp4` (class CutlassExpertsFp4). The scheduler sends at most max_num_batched_tokens tokens
-a step, and what lies between scheduler and kernel may change that number:
+The kernel is `run_cutlass_moe_fp4` (class CutlassExpertsFp4). The scheduler sends at most
+max_num_batched_tokens tokens a step, and what lies between scheduler and kernel may change that number:
 
 | flags | tokens at the kernel |
 |---|---|
 | one GPU, tensor or pipeline parallel | as scheduled |
 | `pass_config.enable_sp`, tensor parallel | rounded up to a multiple of tensor_parallel_size |
 | data parallel, no expert parallel | those of all ranks, gathered: data_parallel_size times as many |
-| prefill context parallel, no expert parallel | those of all ranks, gathered; decoding tokens are computed on every rank |
+| prefill context parallel, no expert parallel | those of all ranks, gathered; each computes all decoding tokens |
 | expert parallel on more than one rank, LoRA | none: the class refuses |
 | speculative decoding, CUDA graphs, dual batch overlap | not more than scheduled |
 
-What no source was found for is UNKNOWN, and says which flags it is about. Each step names its source; paths are those of
-the vLLM repository, numbers its issues and pull requests.
+What no source was found for is UNKNOWN, and says which flags it is about. Each step names its source; paths
+are those of the vLLM repository, numbers its issues and pull requests.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ServingReach:
     steps: tuple[Step, ...]
 
     def smallest_call_above(self, tokens: int) -> int:
-        """Return the tokens of the smallest call that has more than `tokens`; it may be above `max_tokens`."""
+        """Return the smallest size of a call above `tokens`; it may be above `max_tokens`."""
         return round_up(tokens + 1, self.granularity)
 
     def traffic(self, tokens: int) -> str:
@@ -107,8 +107,8 @@ def prefill_rank_tokens(tokens: int, ranks: int) -> int:
 def _context_parallel_traffic(flags: ServingFlags, tokens: int) -> str:
     ranks = flags.prefill_context_parallel_size
     decoding = (
-        f"{tokens // ranks:,} requests that decode one token each: every one of the {ranks:,} ranks computes all of them, "
-        f"{tokens:,} tokens together"
+        f"{tokens // ranks:,} requests that decode one token each: every one of the {ranks:,} ranks computes all "
+        f"of them, {tokens:,} tokens together"
     )
     chunk = flags.max_num_batched_tokens - 1
     beside = ranks * (1 + prefill_rank_tokens(chunk, ranks))
@@ -215,8 +215,8 @@ def _expert_parallel(walk: _Walk) -> None:
         )
     elif flags.enable_expert_parallel:
         walk.refuse(
-            f"expert parallelism over {flags.ranks:,} ranks: CutlassExpertsFp4 takes an expert-parallel size of 1 alone, "
-            f"whatever the all-to-all backend ({flags.all2all_backend}); another back end runs",
+            f"expert parallelism over {flags.ranks:,} ranks: CutlassExpertsFp4 takes an expert-parallel size of 1 "
+            f"alone, whatever the all-to-all backend ({flags.all2all_backend}); another back end runs",
             f"{_MOE}/experts/cutlass_moe.py (_supports_parallel_config); pull requests 18281, 20037",
         )
     elif flags.all2all_backend != "allgather_reducescatter":
@@ -254,8 +254,8 @@ def _data_parallel(walk: _Walk) -> None:
         return
     walk.tokens *= ranks
     walk.say(
-        f"data parallelism without expert parallelism: the tokens of all {ranks:,} ranks are gathered before the experts, "
-        "and the profile run does so at every start",
+        f"data parallelism without expert parallelism: the tokens of all {ranks:,} ranks are gathered before the "
+        "experts, and the profile run does so at every start",
         f"{_MOE}/all2all_utils.py (maybe_make_prepare_finalize); vllm/v1/worker/dp_utils.py; issue 47982",
     )
 
@@ -276,7 +276,8 @@ def _prefill_context_parallel(walk: _Walk) -> None:
     ]
     if beside:
         walk.doubt(
-            f"prefill context parallelism together with {' and '.join(beside)}: vLLM's runner refuses it or says nothing",
+            f"prefill context parallelism together with {' and '.join(beside)}: vLLM's runner refuses it, or no source "
+            "was found",
             "vllm/v1/worker/gpu/pcp_manager.py (validate_config)",
         )
         return
@@ -312,17 +313,19 @@ def _direct(walk: _Walk) -> None:
         )
     else:
         walk.doubt(
-            "the operation is called directly: no scheduler limits its rows (weights passed as experts have N rows each, "
-            "topk 1), and a size from the scheduler means nothing",
+            "the operation is called directly: no scheduler limits its rows (weights passed as experts have N rows "
+            "each, topk 1), and a size from the scheduler means nothing",
             "vllm/_custom_ops.py (scaled_fp4_experts_quant); tests/kernels/moe",
         )
 
 
 def _twins() -> Step:
     return Step(
-        name="MXFP4 twins (mxfp4_experts_quant and its SiLU form) size by the same environment variable, 163840*topk rows",
-        value="a change that deletes VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE must port their two wrappers too, or they fail with "
-        "AttributeError; ported, they need the same rows as here, but their tests pass weights as experts (topk 1, "
+        name="MXFP4 twins (mxfp4_experts_quant and its SiLU form) size by the same environment variable, 163840*topk "
+        "rows",
+        value="a change that deletes VLLM_MAX_TOKENS_PER_EXPERT_FP4_MOE must port their two wrappers too, or they fail "
+        "with AttributeError; ported, they need the same rows as here, but their tests pass weights as experts (topk 1, "
         "experts x N rows), which a size from the scheduler refuses",
-        source="vllm/_custom_ops.py (4 uses of the variable); csrc/libtorch_stable/quantization/fp4/mxfp4_experts_quant.cu",
+        source="vllm/_custom_ops.py (4 uses of the variable); "
+        "csrc/libtorch_stable/quantization/fp4/mxfp4_experts_quant.cu",
     )

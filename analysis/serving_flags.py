@@ -1,12 +1,13 @@
 """The serving flags of vLLM that decide how many tokens reach one expert kernel, under their own names.
 
-Flags that vLLM itself refuses together are refused here too, with its reason. `--compilation-config` is JSON, or a level
-as a bare integer; of its keys only two change the tokens of a step: `pass_config.enable_sp` (older:
-enable_sequence_parallelism) and `pass_config.fuse_gemm_comms` (older: enable_async_tp), which switches the first on.
-Keys of `HARMLESS_KEYS` and `HARMLESS_PASSES` change none; any other key is kept in `unknown_keys`, and the answer is then unknown.
+Flags that vLLM itself refuses together are refused here too, with its reason. `--compilation-config` is JSON,
+or a level as a bare integer; of its keys only two change the tokens of a step: `pass_config.enable_sp`
+(older: enable_sequence_parallelism) and `pass_config.fuse_gemm_comms` (older: enable_async_tp), which
+switches the first on. Keys of `HARMLESS_KEYS` and `HARMLESS_PASSES` change none; any other key is kept in
+`unknown_keys`, and the answer is then unknown.
 
-Sources: vLLM vllm/config/parallel.py (names, defaults, what is refused), vllm/config/compilation.py (PassConfig),
-vllm/config/vllm.py (fuse_gemm_comms needs enable_sp).
+Sources: vLLM vllm/config/parallel.py (names, defaults, what is refused), vllm/config/compilation.py
+(PassConfig), vllm/config/vllm.py (fuse_gemm_comms needs enable_sp).
 """
 
 from __future__ import annotations
@@ -113,8 +114,8 @@ class ServingFlags:
     """Flags of `vllm serve`, by their names.
 
     Raises (on construction):
-        TypeError, ValueError: a size that is no positive integer, a backend that vLLM does not know, or flags that vLLM
-            refuses together; the text names the flag.
+        TypeError, ValueError: a size that is no positive integer, a backend that vLLM does not know, or
+            flags that vLLM refuses together; the text names the flag.
     """
 
     max_num_batched_tokens: int
@@ -148,7 +149,7 @@ class ServingFlags:
 
     @property
     def expert_parallel_size(self) -> int:
-        """Return the ranks that the experts are dealt out to: all of them with `--enable-expert-parallel`, else 1."""
+        """Return the ranks that the experts are dealt out to: all with `--enable-expert-parallel`, else 1."""
         return self.ranks if self.enable_expert_parallel else 1
 
     @property
@@ -158,7 +159,7 @@ class ServingFlags:
 
     @property
     def pads_to_tensor_parallel(self) -> bool:
-        """Return whether a step is padded to a multiple of tensor_parallel_size; vLLM switches it off for one rank."""
+        """Return whether a step is padded to a multiple of the ranks; vLLM switches it off for one rank."""
         return self.compilation_config.sequence_parallel and self.tensor_parallel_size > 1
 
 

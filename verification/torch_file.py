@@ -1,15 +1,17 @@
 """Files of torch.save that nobody vouches for: read with `weights_only=True`, after a look at what they hold.
 
-`torch.load(weights_only=True)` runs no code of the file, yet a file can still ask it for memory: compressed members that
-unfold, a tensor that claims more than is stored. So before it is called
+`torch.load(weights_only=True)` runs no code of the file, yet a file can still ask it for memory: compressed
+members that unfold, a tensor that claims more than is stored. So before it is called
 
-- every member of the archive must be stored uncompressed, and all of them together be no larger than the file;
-- the pickle may name nothing but tensors of the types in `STORAGE_BYTES`, and be at most `MOST_PICKLE_BYTES` long (lists of
-  numbers take some ten times the memory of their pickle);
-- every storage must have the bytes that the pickle counts for it: torch would read those of its neighbours instead.
+- every member of the archive must be stored uncompressed, and all of them together be no larger than the
+  file;
+- the pickle may name nothing but tensors of the types in `STORAGE_BYTES`, and be at most `MOST_PICKLE_BYTES`
+  long (lists of numbers take some ten times the memory of their pickle);
+- every storage must have the bytes that the pickle counts for it: torch would read those of its neighbours
+  instead.
 
-Storages are then mapped, not read. What it returns are plain containers and CPU tensors, whose sizes `checked_tensor`
-holds against what is stored. The form that torch wrote before version 1.6 is refused.
+Storages are then mapped, not read. What it returns are plain containers and CPU tensors, whose sizes
+`checked_tensor` holds against what is stored. The form that torch wrote before version 1.6 is refused.
 """
 
 from __future__ import annotations
@@ -66,8 +68,8 @@ def load_torch_file(path: Path) -> Any:
     """Return what a file of torch.save holds.
 
     Raises:
-        TraceError: no such archive, one that is compressed or lies about its size, anything but containers and plain
-            tensors, or damaged.
+        TraceError: no such archive, one that is compressed or lies about its size, anything but containers and
+            plain tensors, or damaged.
         OSError: the file cannot be read.
     """
     _check_archive(path)
@@ -78,7 +80,7 @@ def load_torch_file(path: Path) -> Any:
 
 
 def checked_tensor(path: Path, place: str, value: Any, *, dimensions: int) -> torch.Tensor:
-    """Return `value` if it is a plain integer tensor of so many dimensions, at most as large as what is stored.
+    """Return `value` if it is a plain integer tensor of so many dimensions and no larger than what is stored.
 
     Raises:
         TraceError: anything else; the text names the place.
@@ -151,10 +153,10 @@ _STORAGE_ID = 5
 
 
 def _problem(data: bytes, sizes: Mapping[str, int]) -> str | None:
-    """Return what is wrong with a pickle: a name that is not legal, or a storage that is not as large as it counts.
+    """Return what is wrong with a pickle: a name that is not legal, or a storage of another size than it counts.
 
-    A storage must be asked for by a tuple that is written out right before (torch writes no other), so that what stands
-    there is what torch will use.
+    A storage must be asked for by a tuple that is written out right before (torch writes no other), so that
+    what stands there is what torch will use.
     """
     memo: dict[Any, Any] = {}
     recent: list[tuple[str, Any]] = []  # the last opcodes but those that only remember

@@ -6,12 +6,13 @@
 
 Forms, told by a file's first bytes and keys (only whole JSON documents and torch files by name as well):
 
-- JSON lines, plain or gzip: a line for each token and layer (`traces_jsonl`), for each router call of Megatron-LM
-  (`traces_megatron`), or for each response of vLLM or SGLang (`traces_responses`, also as one `.json` document);
+- JSON lines, plain or gzip: a line for each token and layer (`traces_jsonl`), for each router call of
+  Megatron-LM (`traces_megatron`), or for each response of vLLM or SGLang (`traces_responses`, also as one
+  `.json` document);
 - `.npy` and `.npz` (`traces_numpy`); `.pt` of SGLang's recorder (`traces_torch`).
 
-Passes, profiling passes and ids are explained in `trace_model`. Reading streams: the memory needed is that of the passes,
-or requests, which are open.
+Passes, profiling passes and ids are explained in `trace_model`. Reading streams: the memory needed is that of
+the passes, or requests, which are open.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ def open_trace(path: Path | str, *, num_experts: int | None = None, topk: int | 
         topk: experts that a token is routed to; used where the file itself does not say it.
 
     Raises:
-        TraceError: no such file, not a trace, or a number of experts that nobody gave. Faults further inside show
-            while iterating.
+        TraceError: no such file, not a trace, or a number of experts that nobody gave. Faults further inside
+            show while iterating.
         TypeError, ValueError: `num_experts` is not an integer in [1, 65536], or `topk` not in [1, 1024].
     """
     path = Path(path)
@@ -97,7 +98,7 @@ def open_trace(path: Path | str, *, num_experts: int | None = None, topk: int | 
 
 
 def is_response_document(path: Path) -> bool:
-    """Return whether a `.json` file holds responses of a server; False for anything else that JSON can be about."""
+    """Return whether a `.json` file holds responses of a server; False for any other, damaged ones too."""
     if not is_document(path):
         return False
     try:
@@ -115,7 +116,8 @@ def _open_archive(path: Path, num_experts: int | None) -> Trace:
     if path.suffix in TORCH_SUFFIXES:
         raise TraceError(
             path,
-            f"is named {path.suffix}, but is no archive as torch.save writes it; older forms are pickles and are not read",
+            f"is named {path.suffix}, but is no archive as torch.save writes it; older forms are pickles and are "
+            "not read",
         )
     return open_numpy(path, num_experts=num_experts)
 
@@ -134,7 +136,7 @@ def _open_text(path: Path, num_experts: int | None, topk: int | None) -> Trace:
 
 
 def _first_keys(path: Path) -> frozenset[str]:
-    """Return the keys of the first line, or, where it is long, those of the other forms that its beginning quotes."""
+    """Return the keys of the first line, or, of a long one, those of other forms that its beginning quotes."""
     with open_text(path) as file:
         try:
             raw = file.readline(MAX_LINE_BYTES + 1)
@@ -163,10 +165,10 @@ def _first_bytes(path: Path) -> bytes:
 def rebatch(steps: Iterable[Step], *, max_num_batched_tokens: int) -> Iterator[Step]:
     """Yield the tokens of `steps` again in full batches, as a server that is never idle would batch them.
 
-    The tokens of each layer are strung together in their order and cut every `max_num_batched_tokens`; the last
-    batch of a layer is shorter. Longer passes are thereby split and shorter ones joined. Profiling passes are strung
-    together apart from the others. `Step.index` counts the batches of a layer, `Step.first_token` stays the position
-    of the batch's first token among the recorded ones.
+    The tokens of each layer are strung together in their order and cut every `max_num_batched_tokens`; the
+    last batch of a layer is shorter. Longer passes are thereby split and shorter ones joined. Profiling
+    passes are strung together apart from the others. `Step.index` counts the batches of a layer,
+    `Step.first_token` stays the position of the batch's first token among the recorded ones.
 
     Args:
         steps: passes in the order of their recording.

@@ -1,11 +1,13 @@
 """Router traces of Megatron-LM: JSON lines, one for each router call.
 
-Its RouterTracer (`--moe-routing-trace-path`) writes one file a rank, and in it one object for each step and layer:
-`{"step": 0, "stage": "pre_dispatch", "block": "decoder", "layer": 3, "rank": 0, "num_tokens": 128, "topk": 8,
-"top_indices": [[12, 45, ..], ..]}`, for layers of multi-token prediction with `"block": "mtp"` and `"mtp_idx"`. Every
-object is a pass. Sidecar files (hidden states, logits) are not read; the number of experts is not in the file.
+Its RouterTracer (`--moe-routing-trace-path`) writes one file a rank, and in it one object for each step and
+layer: `{"step": 0, "stage": "pre_dispatch", "block": "decoder", "layer": 3, "rank": 0, "num_tokens": 128,
+"topk": 8, "top_indices": [[12, 45, ..], ..]}`, for layers of multi-token prediction with `"block": "mtp"` and
+`"mtp_idx"`. Every object is a pass. Sidecar files (hidden states, logits) are not read; the number of experts
+is not in the file.
 
-Layers of multi-token prediction are numbered from `MTP_FIRST_LAYER`, so that they stay apart from the decoder's.
+Layers of multi-token prediction are numbered from `MTP_FIRST_LAYER`, so that they stay apart from the
+decoder's.
 
 Source: Megatron-LM megatron/core/transformer/moe/router_trace.py (pull request 5220).
 """
@@ -50,7 +52,8 @@ def open_megatron(path: Path, *, num_experts: int | None = None) -> Trace:
         num_experts: experts of the model, which the file does not say.
 
     Raises:
-        TraceError: unreadable file, a first line that is no such record, or a number of experts that nobody gave.
+        TraceError: unreadable file, a first line that is no such record, or a number of experts that
+            nobody gave.
     """
     if num_experts is None:
         raise TraceError(path, "does not say num_experts; give the number of experts (--experts)")

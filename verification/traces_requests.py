@@ -1,11 +1,11 @@
 """From requests back to passes: the batches in which a server that is never idle would run recorded requests.
 
-Engines that return routed experts do so request by request: a request's ids, token by token. Padding depends on what was
-in one batch together, so the requests are batched again, as continuous batching with chunked prefill does (vLLM's and
-SGLang's default): each step serves the running requests in turn, one token of each that decodes and a chunk of each
-prompt that is not finished, then admits waiting requests while tokens are left in the step, at most `MOST_RUNNING` at a
-time. What is held are the running requests, at most `trace_model.MAX_OPEN_IDS` ids: no further one is admitted beyond
-that.
+Engines that return routed experts do so request by request: a request's ids, token by token. Padding depends
+on what was in one batch together, so the requests are batched again, as continuous batching with chunked
+prefill does (vLLM's and SGLang's default): each step serves the running requests in turn, one token of each
+that decodes and a chunk of each prompt that is not finished, then admits waiting requests while tokens are
+left in the step, at most `MOST_RUNNING` at a time. What is held are the running requests, at most
+`trace_model.MAX_OPEN_IDS` ids: no further one is admitted beyond that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Router traces as the responses of an inference server, one JSON object a line, or a `.json` file of one or a list.
+"""Router traces as the responses of an inference server, one JSON object a line, or a `.json` file of one or
+a list.
 
 | server | where the ids are | form |
 |---|---|---|
@@ -6,17 +7,18 @@
 | vLLM 0.21 | `prompt_routed_experts`, `choices[].routed_experts` | nested lists, (prompt tokens, layers, topk) and (generated, ..) |
 | SGLang | `meta_info.routed_experts`, or the same inside `choices[]` | base64 of raw little-endian int32, (tokens - 1, layers, topk) |
 
-The prompt's length is that of `prompt_routed_experts`, else `usage.prompt_tokens`, `meta_info.prompt_tokens` or the length of
-`prompt_token_ids`; unknown, the request counts as one prompt. Choices after the first share the prompt of the first.
-SGLang's raw ids have no shape: topk must be given, and the tokens come from `prompt_tokens + completion_tokens - 1`, or
-from `num_layers`, a key that the user may add. Ids are those of logical experts; their number is in no response.
+The prompt's length is that of `prompt_routed_experts`, else `usage.prompt_tokens`, `meta_info.prompt_tokens`
+or the length of `prompt_token_ids`; unknown, the request counts as one prompt. Choices after the first share
+the prompt of the first. SGLang's raw ids have no shape: topk must be given, and the tokens come from
+`prompt_tokens + completion_tokens - 1`, or from `num_layers`, a key that the user may add. Ids are those of
+logical experts; their number is in no response.
 
-A layer whose ids are 0 everywhere in a request, topk being 2 or more, is a dense layer, or one whose kernel does not
-report, and is left out. Base64 must be strict; a `.npy` header is held against the bytes that are there; nothing is ever
-unpickled.
+A layer whose ids are 0 everywhere in a request, topk being 2 or more, is a dense layer, or one whose kernel
+does not report, and is left out. Base64 must be strict; a `.npy` header is held against the bytes that are
+there; nothing is ever unpickled.
 
-Sources: vLLM docs/training/routed_experts.md, routed_experts_replay.md (0.21), pull requests 28284, 44116; SGLang pull
-request 12162.
+Sources: vLLM docs/training/routed_experts.md, routed_experts_replay.md (0.21), pull requests 28284, 44116;
+SGLang pull request 12162.
 """
 
 from __future__ import annotations
@@ -301,7 +303,7 @@ class _Response:
             width = len(values) // routed if routed > 0 and len(values) % routed == 0 else 0
         if not width or len(values) % width or width % self.topk:
             self.fail(
-                f'"{name}" has {len(values)} ids, which are not (tokens, layers, topk {self.topk}) for its tokens and layers'
+                f'"{name}" has {len(values)} ids, not (tokens, layers, topk {self.topk}) for its tokens and layers'
             )
         return values.reshape(-1, width // self.topk, self.topk)
 

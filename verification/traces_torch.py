@@ -6,10 +6,11 @@
 | per_pass | `records`, each with `global_physical_count` (layers, physical experts) | counts; form `sglang_counts` |
 | stat, stat_approx | `logical_count` (steps, layers, logical experts), summed over all ranks | counts; form `sglang_counts` |
 
-The recorder has 8 columns whatever the model's top-k, and fills what it does not write with -1: columns that no record
-uses are left out, and so are layers without any id (dense ones). Ids are those of physical experts. Counts say all that
-padding depends on: a pass of T routed rows is read as T tokens of one expert each. Mind that stat adds up what all ranks
-counted: ranks that see the same tokens (tensor parallelism) count them once each.
+The recorder has 8 columns whatever the model's top-k, and fills what it does not write with -1: columns that
+no record uses are left out, and so are layers without any id (dense ones). Ids are those of physical experts.
+Counts say all that padding depends on: a pass of T routed rows is read as T tokens of one expert each. Mind
+that stat adds up what all ranks counted: ranks that see the same tokens (tensor parallelism) count them once
+each.
 
 Source: SGLang python/sglang/srt/eplb/expert_distribution.py.
 """

@@ -1,4 +1,4 @@
-"""Verdicts of the formulas under serving flags: the table of configurations, witnesses, and every call of small sizes."""
+"""Verdicts of the formulas under serving flags: the table of configurations, witnesses, every small call."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_distinct_ids_make_the_formulas_safe_that_count_on_them() -> None:
 
 
 def test_every_call_of_small_sizes_agrees_with_the_verdict() -> None:
-    """A formula is safe exactly when its guard lets every call through and none needs more rows than it finds."""
+    """Safe is a formula exactly when its guard lets every call through and none needs more than it finds."""
     sizes = itertools.product(
         (1, 2, 3, 5), (1, 2, 3, 5), (1, 2, 4, 5), (1, 2), ("any", "distinct"), (1, 7, 12)
     )

@@ -1,4 +1,4 @@
-"""Tokens at the kernel: every row of the table of configurations, what is not known, and flags that contradict."""
+"""Tokens at the kernel: every row of the table of configurations, what is not known, contradictions."""
 
 from __future__ import annotations
 

@@ -73,11 +73,11 @@ _SAID = {"not_applicable": "not applicable", "guard_fires": "its guard fires", "
 @seed_option
 @json_option
 def command(*, formula: str, seed: int, json_path: str | None, **options: Any) -> int:
-    """Say how many tokens can reach the NVFP4 expert kernel of one rank, why, and which sizing formulas hold then.
+    """Say how many tokens can reach the NVFP4 expert kernel of one rank, and which sizing formulas hold then.
 
-    The flags are vLLM's, by their names. For each formula that does not hold: the smallest traffic that breaks it, and
-    what to do. Exit code 0 if --formula is safe, or not applicable because the back end refuses such flags; 1 if it is
-    unsafe; 3 if that is not known; 2 for flags that contradict each other.
+    The flags are vLLM's, by their names. For each formula that does not hold: the smallest traffic that
+    breaks it, and what to do. Exit code 0 if --formula is safe, or not applicable because the back end
+    refuses such flags; 1 if it is unsafe; 3 if that is not known; 2 for flags that contradict each other.
 
     Nothing here is random; --seed has no effect.
     """
@@ -134,7 +134,7 @@ _SIMPLE_FLAGS = (
 
 
 def _model(given: str | None, experts: int | None, topk: int | None, flags: ServingFlags) -> tuple[int, int]:
-    """Return the experts and top-k of the model; a width that the ranks cannot share is refused as engines do."""
+    """Return experts and top-k of the model; a width that the ranks cannot share is refused, as engines do."""
     if given is None:
         if experts is None or topk is None:
             raise InputError("give --model, or --experts and --topk")
@@ -191,8 +191,8 @@ def _reached(answer: Capacity) -> str:
             else "not known for these flags."
         )
     return (
-        f"At most {answer.reach.max_tokens:,} tokens reach the kernel of one rank; their worst routing ({answer.ids} ids) "
-        f"needs {answer.rows:,} scale rows."
+        f"At most {answer.reach.max_tokens:,} tokens reach the kernel of one rank; their worst routing "
+        f"({answer.ids} ids) needs {answer.rows:,} scale rows."
     )
 
 

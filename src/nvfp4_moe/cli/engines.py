@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 @seed_option
 @json_option
 def command(*, tile: int, expert_parallel_size: int, seed: int, json_path: str | None) -> int:
-    """Show every engine's formula: safe for which routings, proved or not, attained or not, how loose, what breaks it.
+    """Show every engine's formula: safe for which routings, proved, attained or not, how loose, what breaks it.
 
-    Looseness is its rows over those of the exact worst case: the worst of the stated grid, and the median over the known
-    models for a full batch and for a decoding call. This takes some seconds, and informs: the exit status is 0 whatever
-    it finds. Nothing here is random; --seed has no effect.
+    Looseness is its rows over those of the exact worst case: the worst of the stated grid, and the median
+    over the known models for a full batch and for a decoding call. This takes some seconds, and informs: the
+    exit status is 0 whatever it finds. Nothing here is random; --seed has no effect.
     """
     del seed
     from nvfp4_moe.analysis import engines
@@ -75,6 +75,6 @@ def _print(out: Console, lines: list[EngineLine], *, typical: int, decode: int) 
 
 def _at(worst: Looseness) -> str:
     return (
-        f"max_num_batched_tokens {worst.max_num_batched_tokens:,}, topk {worst.topk:,}, num_experts {worst.num_experts:,}: "
-        f"{worst.rows:,} rows for {worst.exact:,}"
+        f"max_num_batched_tokens {worst.max_num_batched_tokens:,}, topk {worst.topk:,}, "
+        f"num_experts {worst.num_experts:,}: {worst.rows:,} rows for {worst.exact:,}"
     )
