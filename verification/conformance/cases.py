@@ -354,6 +354,7 @@ _TOKENS = (0, 1, 2, 3, 5, 17, 64, 127, 128, 129, 255, 257, 384, 512, 2048)
 _TOPK = (*range(1, 11), 12, 16, 22)
 _LAUNCHED_IDS = ((65_536, 1), (8193, 8), (65_537, 1))
 """Tokens and ids of each: as many slots as 2^16 and more."""
+_LAUNCHED_FAMILIES = ((1, "negative"), (257, "negative"), (384, "one_expert"), (1025, "last_expert"))
 
 _ID_GAPS, _APART = (1, 6), ", apart"
 """Ids between the tokens', in calls of their own: a subject may refuse them."""
@@ -391,3 +392,5 @@ def _routed(level: int) -> Iterator[tuple[int, str, int, int | None]]:
         for family in ("uniform", "negative"):
             for tokens, topk in ((3, 2), (130, 8)):
                 yield experts, family + _APART, tokens, topk
+    for experts, family in _LAUNCHED_FAMILIES:
+        yield experts, family, *_LAUNCHED_IDS[-1]

@@ -141,6 +141,18 @@ def _no_thread_for_expert(
     return wrong
 
 
+def _slots_of_many_experts(right: Callable[[RoutingCall], None]) -> Callable[[RoutingCall], None]:
+    """Leave the last slot as it was, where both the slots and the experts are many."""
+
+    def wrong(call: RoutingCall) -> None:
+        stale = call.output_permutation[-1:].clone()
+        right(call)
+        if call.num_experts > _MOST_THREADS and call.topk_ids.numel() > _MOST_THREADS * _WARP:
+            call.output_permutation[-1:] = stale
+
+    return wrong
+
+
 def _slots_on_the_grid(right: Callable[[RoutingCall], None]) -> Callable[[RoutingCall], None]:
     """Leave the last slot of the permutation as it was, where there are more than the grid holds."""
 
@@ -185,6 +197,15 @@ MUTANTS = (
         refuted_by=("routing.coverage", "routing.golden"),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=around(ROUTING, _slots_on_the_grid)),
+    ),
+    Mutant(
+        id="launch_cap.many_slots_many_experts",
+        fault_class="F",
+        stands_for=("F1", "F4"),
+        change="the last slot has no place, only above 1,024 experts and 32,768 slots",
+        refuted_by=("routing.coverage", "routing.golden"),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=around(ROUTING, _slots_of_many_experts)),
     ),
     Mutant(
         id="launch_cap.turned_round_bound",

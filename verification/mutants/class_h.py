@@ -41,6 +41,9 @@ FAULTS = (
 )
 
 
+_SIXTEEN_BITS = 65_536
+
+
 def _changed_ids(
     change: Callable[[torch.Tensor, int], torch.Tensor],
 ) -> Callable[[RoutingCall], RoutingCall]:
@@ -58,6 +61,15 @@ def _last_slot_not_skipped(ids: torch.Tensor, experts: int) -> torch.Tensor:
     del experts
     flat = ids.view(-1)
     flat[-1:] = torch.where(flat[-1:] == -1, 0, flat[-1:])
+    return flat.view(ids.shape)
+
+
+def _far_slots_not_skipped(ids: torch.Tensor, experts: int) -> torch.Tensor:
+    """Count a -1 in a slot from 65,536 on as expert 0."""
+    del experts
+    flat = ids.reshape(-1)
+    far = flat[_SIXTEEN_BITS:]
+    flat[_SIXTEEN_BITS:] = torch.where(far == -1, 0, far)
     return flat.view(ids.shape)
 
 
@@ -114,6 +126,15 @@ MUTANTS = (
         refuted_by=("routing.golden",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=before(ROUTING, _changed_ids(_last_slot_not_skipped))),
+    ),
+    Mutant(
+        id="ep_ids.far_slots_not_skipped",
+        fault_class="H",
+        stands_for=("H1",),
+        change="an id -1 counts as expert 0, only in slots from 65,536 on",
+        refuted_by=("routing.golden",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=before(ROUTING, _changed_ids(_far_slots_not_skipped))),
     ),
     Mutant(
         id="ep_ids.from_the_end",

@@ -210,6 +210,8 @@ def test_routing_cases_cover_experts_families_tokens_and_types() -> None:
     assert {case.topk for case in ROUTING} == {*range(1, 11), 12, 16, 22}
     assert {case.n % 2 for case in ROUTING} == {0, 1}
     assert {(case.tokens, case.topk) for case in ROUTING} >= {(65_536, 1), (8193, 8), (65_537, 1)}
+    launched = {(case.num_experts, case.ids) for case in ROUTING if case.tokens * case.topk > 65_536}
+    assert launched >= {(8, "uniform"), (1, "negative"), (257, "negative"), (1025, "last_expert")}
     for name in ("is_gated", "n", "k"):
         assert len({getattr(case, name) for case in ROUTING}) > 1
     assert {case.id_dtype for case in routing_cases(level=1, seed=0, id_dtypes=("int32",))} == {"int32"}
