@@ -29,6 +29,11 @@ CLAIMS = (
     "swizzle.injective",
     "swizzle.in_bounds",
     "index.no_wrap",
+    "index.no_wrap.quantize",
+    "index.no_wrap.launch",
+    "index.no_wrap.routing",
+    "index.no_wrap.moves",
+    "index.no_wrap.layout",
 )
 """Claims that the proofs tell."""
 

@@ -25,7 +25,7 @@ using tvm::ffi::TensorView;
 
 constexpr int64_t kAny = -1;
 constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
-constexpr int64_t kLongestStep = 1 << 16;
+constexpr int64_t kLongestStep = 1 << 16;  // a loop's step past the last row, slot or expert still fits int32
 constexpr int64_t kLargestK = int64_t{1} << 27;  // so that every grid dimension and column index fits
 
 constexpr DLDataType kUint8{kDLUInt, 8, 1};
@@ -180,10 +180,10 @@ inline int32_t checked_k(int64_t columns, bool fused) {
   call.k = checked_k(input.size(1), fused);
   call.num_source_rows = input.size(0);
   call.rows = source_rows.has_value() ? source_rows.value().size(0) : input.size(0);
-  require_range("the number of routed rows", call.rows, 0, kInt32Max);
+  require_range("the number of routed rows", call.rows, 0, kInt32Max - kLongestStep);
   require_dtype("input_global_scale", input_global_scale, {kFloat32});
   require_shape("input_global_scale", input_global_scale, {kAny});
-  require_range("the number of experts", input_global_scale.size(0), 1, kInt32Max - 1);
+  require_range("the number of experts", input_global_scale.size(0), 1, kInt32Max - kLongestStep);
   call.experts = static_cast<int32_t>(input_global_scale.size(0));
   require_dense("input_global_scale", input_global_scale, device, kFloat32, {call.experts});
   require_dense("input_offset_by_experts", expert_offsets, device, kInt32, {int64_t{call.experts} + 1});
@@ -215,11 +215,11 @@ inline int32_t checked_k(int64_t columns, bool fused) {
   require_shape("input", input, {kAny, kAny, kAny});
   require_contiguous("input", input);
   call.k = checked_k(input.size(2), fused);
-  require_range("the number of experts", input.size(0), 1, kInt32Max - 1);
+  require_range("the number of experts", input.size(0), 1, kInt32Max - kLongestStep);
   call.experts = static_cast<int32_t>(input.size(0));
   call.rows_per_expert = input.size(1);
   require_range("rows of an expert", call.rows_per_expert, 0, kInt32Max);
-  require_range("the number of rows", call.experts * call.rows_per_expert, 0, kInt32Max);
+  require_range("the number of rows", call.experts * call.rows_per_expert, 0, kInt32Max - kLongestStep);
   call.rows = call.experts * call.rows_per_expert;
   call.num_source_rows = call.rows;
   const int64_t padded = round_up(call.rows_per_expert, kTileRows);

@@ -146,9 +146,11 @@ C_CONSTANTS: Mapping[str, int] = {
     "kTileLanes": 32,
     "kSmallTileRows": 8,
     "kSegmentGrain": 32,
+    "kPieceBytes": 16,
     "kWarp": 32,
     "kAtOnce": 8,
     "kThreads": 256,
+    "kMostThreads": 256,
 }
 """Constants of the sources, all `int`."""
 

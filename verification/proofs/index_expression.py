@@ -17,9 +17,20 @@ from nvfp4_moe.verification.proofs.c_arithmetic import (
     vector_conditions,
     vector_term,
 )
-from nvfp4_moe.verification.proofs.c_expression import INT64, CType, Node, convert, leaf, parse
+from nvfp4_moe.verification.proofs.c_expression import INT32, INT64, CType, Node, convert, leaf, parse
 from nvfp4_moe.verification.proofs.obligation import Obligation
-from nvfp4_moe.verification.proofs.terms import BOOL, INT, Term, bit_vector, eq, implies, literal, neg
+from nvfp4_moe.verification.proofs.terms import (
+    BOOL,
+    INT,
+    Term,
+    bit_vector,
+    conj,
+    disj,
+    eq,
+    implies,
+    literal,
+    neg,
+)
 
 Limit = int | str
 """A number, or an expression of the names before."""
@@ -92,13 +103,21 @@ class IndexExpression:
         return all(exact(self._wide(x), values) <= exact(self._wide(y), values) for x, y in self._relations())
 
     def domain(self, *, vectors: bool = False) -> list[Term]:
-        """Return ranges and relations as terms; over vectors, 64 bits wide."""
+        """Return ranges and relations as terms; over vectors, 64 bits wide.
+
+        Over vectors a product in a relation may wrap, so "x * y <= L" becomes what follows from it without a product:
+        for the a with 2^a <= x < 2^(a+1), y <= L / 2^a. That allows a little more, which makes a proof harder, not false.
+        """
         term = vector_term if vectors else integer_term
         said = []
         for name, named in self.ranges.items():
             value = term(self._wide(name))
             said += [value >= term(self._wide(named.least)), value <= term(self._wide(named.most))]
-        return said + [term(self._wide(x)) <= term(self._wide(y)) for x, y in self._relations()]
+        for x, y in self._relations():
+            left, right = self._wide(x), self._wide(y)
+            far = left.op == "*" and right.op == "literal" and right.value > INT32.most
+            said.append(_by_magnitude(left, right.value) if vectors and far else term(left) <= term(right))
+        return said
 
     def _relations(self) -> list[tuple[str, str]]:
         return [(x, y) for x, _, y in (relation.partition("<=") for relation in self.given)]
@@ -155,3 +174,10 @@ def _above(value: Term, limit: int, *, unsigned: bool) -> Term:
     if not unsigned:
         return value > limit
     return Term("bvugt", BOOL, (value, literal(limit, value.sort)))
+
+
+def _by_magnitude(product: Node, limit: int) -> Term:
+    """Return what x * y <= limit says without the product."""
+    x, y = (vector_term(arg) for arg in product.args)
+    cases = [conj(x < (2 << a), y <= (limit >> a)) for a in range(limit.bit_length())]
+    return disj(*cases)

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nvfp4_moe.verification.proofs import extremes, index, padding, placement, solvers, swizzle
+from nvfp4_moe.verification.proofs import (
+    extremes,
+    index,
+    kernel_index,
+    padding,
+    placement,
+    solvers,
+    swizzle,
+)
 from nvfp4_moe.verification.proofs.judging import Question, judge, put, skipped
 from nvfp4_moe.verification.proofs.obligation import Obligation
 from nvfp4_moe.verification.result import Outcome
@@ -23,6 +31,7 @@ FAMILIES: tuple[Callable[[], list[Obligation]], ...] = (
     swizzle.injective,
     swizzle.in_bounds,
     index.no_wrap,
+    kernel_index.no_wrap_in_kernels,
 )
 
 FOLDER = Path(__file__).parent / "smt2"

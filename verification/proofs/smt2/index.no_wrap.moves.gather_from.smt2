@@ -1,0 +1,20 @@
+; index.no_wrap.moves.gather_from
+; include/nvfp4_moe/rows.h: no part of `source * call.input_stride + at` leaves its type, up to the
+;   value 288,230,376,151,711,743.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const source Int)
+(declare-const call_input_stride Int)
+(declare-const call_row_bytes Int)
+(declare-const at Int)
+(assert (<= 0 source))
+(assert (<= source 2147483647))
+(assert (<= 0 call_input_stride))
+(assert (<= call_input_stride 144115188075855872))
+(assert (<= 1 call_row_bytes))
+(assert (<= call_row_bytes 144115188075855872))
+(assert (<= 0 at))
+(assert (<= at (- call_row_bytes 1)))
+(assert (<= (* source call_input_stride) 144115188075855872))
+(assert (not (and (<= (- 9223372036854775808) (* source call_input_stride)) (<= (* source call_input_stride) 9223372036854775807) (<= (- 9223372036854775808) (+ (* source call_input_stride) at)) (<= (+ (* source call_input_stride) at) 9223372036854775807) (<= 0 (+ (* source call_input_stride) at)))))
+(check-sat)

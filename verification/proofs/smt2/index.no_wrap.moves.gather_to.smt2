@@ -1,0 +1,20 @@
+; index.no_wrap.moves.gather_to
+; include/nvfp4_moe/rows.h: no part of `row * call.row_bytes + at` leaves its type, up to the value
+;   144,115,188,075,855,871.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const call_rows Int)
+(declare-const call_row_bytes Int)
+(declare-const row Int)
+(declare-const at Int)
+(assert (<= 1 call_rows))
+(assert (<= call_rows 144115188075855872))
+(assert (<= 1 call_row_bytes))
+(assert (<= call_row_bytes 144115188075855872))
+(assert (<= 0 row))
+(assert (<= row (- call_rows 1)))
+(assert (<= 0 at))
+(assert (<= at (- call_row_bytes 1)))
+(assert (<= (* call_rows call_row_bytes) 144115188075855872))
+(assert (not (and (<= (- 9223372036854775808) (* row call_row_bytes)) (<= (* row call_row_bytes) 9223372036854775807) (<= (- 9223372036854775808) (+ (* row call_row_bytes) at)) (<= (+ (* row call_row_bytes) at) 9223372036854775807) (<= 0 (+ (* row call_row_bytes) at)))))
+(check-sat)

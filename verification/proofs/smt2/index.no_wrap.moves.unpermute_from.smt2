@@ -1,0 +1,20 @@
+; index.no_wrap.moves.unpermute_from
+; include/nvfp4_moe/rows.h: no part of `source * call.k + column` leaves its type, up to the value
+;   144,115,188,075,855,871.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const call_source_rows Int)
+(declare-const call_k Int)
+(declare-const source Int)
+(declare-const column Int)
+(assert (<= 1 call_source_rows))
+(assert (<= call_source_rows 144115188075855872))
+(assert (<= 1 call_k))
+(assert (<= call_k 144115188075855872))
+(assert (<= 0 source))
+(assert (<= source (- call_source_rows 1)))
+(assert (<= 0 column))
+(assert (<= column (- call_k 1)))
+(assert (<= (* call_source_rows call_k) 144115188075855872))
+(assert (not (and (<= (- 9223372036854775808) (* source call_k)) (<= (* source call_k) 9223372036854775807) (<= (- 9223372036854775808) (+ (* source call_k) column)) (<= (+ (* source call_k) column) 9223372036854775807) (<= 0 (+ (* source call_k) column)))))
+(check-sat)

@@ -1,0 +1,20 @@
+; index.no_wrap.moves.unpermute_slot
+; include/nvfp4_moe/rows.h: no part of `token * call.topk + j` leaves its type, up to the value
+;   144,115,188,075,855,871.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const call_tokens Int)
+(declare-const call_topk Int)
+(declare-const token Int)
+(declare-const j Int)
+(assert (<= 1 call_tokens))
+(assert (<= call_tokens 144115188075855872))
+(assert (<= 1 call_topk))
+(assert (<= call_topk 2147483647))
+(assert (<= 0 token))
+(assert (<= token (- call_tokens 1)))
+(assert (<= 0 j))
+(assert (<= j (- call_topk 1)))
+(assert (<= (* call_tokens call_topk) 144115188075855872))
+(assert (not (and (<= (- 9223372036854775808) call_topk) (<= call_topk 9223372036854775807) (<= (- 9223372036854775808) (* token call_topk)) (<= (* token call_topk) 9223372036854775807) (<= (- 9223372036854775808) j) (<= j 9223372036854775807) (<= (- 9223372036854775808) (+ (* token call_topk) j)) (<= (+ (* token call_topk) j) 9223372036854775807) (<= 0 (+ (* token call_topk) j)))))
+(check-sat)

@@ -1,0 +1,20 @@
+; index.no_wrap.moves.unpermute_to
+; csrc/rows.cu: no part of `token * call.k + column` leaves its type, up to the value
+;   144,115,188,075,855,871.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const call_tokens Int)
+(declare-const call_k Int)
+(declare-const token Int)
+(declare-const column Int)
+(assert (<= 1 call_tokens))
+(assert (<= call_tokens 144115188075855872))
+(assert (<= 1 call_k))
+(assert (<= call_k 144115188075855872))
+(assert (<= 0 token))
+(assert (<= token (- call_tokens 1)))
+(assert (<= 0 column))
+(assert (<= column (- call_k 1)))
+(assert (<= (* call_tokens call_k) 144115188075855872))
+(assert (not (and (<= (- 9223372036854775808) (* token call_k)) (<= (* token call_k) 9223372036854775807) (<= (- 9223372036854775808) (+ (* token call_k) column)) (<= (+ (* token call_k) column) 9223372036854775807) (<= 0 (+ (* token call_k) column)))))
+(check-sat)

@@ -1,0 +1,17 @@
+; index.no_wrap.quantize.few_scale_row
+; csrc/few_rows_kernel.cuh: no part of `int64_t{place.scale_row} * (words * kTileBlocks) +
+;   row_byte_128x4(static_cast<uint32_t>(row_in_expert), static_cast<uint32_t>(words))` leaves its
+;   type, up to the value 1,099,513,659,388.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const place_scale_row Int)
+(declare-const words Int)
+(declare-const row_in_expert Int)
+(assert (<= 0 place_scale_row))
+(assert (<= place_scale_row 2147483647))
+(assert (<= 1 words))
+(assert (<= words 128))
+(assert (<= 0 row_in_expert))
+(assert (<= row_in_expert 4095))
+(assert (not (and (<= (- 9223372036854775808) place_scale_row) (<= place_scale_row 9223372036854775807) (<= (- 2147483648) (* words 4)) (<= (* words 4) 2147483647) (<= (- 9223372036854775808) (* words 4)) (<= (* words 4) 9223372036854775807) (<= (- 9223372036854775808) (* place_scale_row (* words 4))) (<= (* place_scale_row (* words 4)) 9223372036854775807) (<= 0 row_in_expert) (<= row_in_expert 4294967295) (<= 0 (mod row_in_expert 128)) (<= (mod row_in_expert 128) 4294967295) (< 0 128) (<= 0 (- row_in_expert (mod row_in_expert 128))) (<= (- row_in_expert (mod row_in_expert 128)) 4294967295) (<= (- 9223372036854775808) (- row_in_expert (mod row_in_expert 128))) (<= (- row_in_expert (mod row_in_expert 128)) 9223372036854775807) (<= 0 words) (<= words 4294967295) (<= 0 (* words 4)) (<= (* words 4) 4294967295) (<= (- 9223372036854775808) (* (- row_in_expert (mod row_in_expert 128)) (* words 4))) (<= (* (- row_in_expert (mod row_in_expert 128)) (* words 4)) 9223372036854775807) (<= 0 (mod (mod row_in_expert 128) 32)) (<= (mod (mod row_in_expert 128) 32) 4294967295) (< 0 32) (<= 0 (* (mod (mod row_in_expert 128) 32) 4)) (<= (* (mod (mod row_in_expert 128) 32) 4) 4294967295) (<= 0 (div (mod row_in_expert 128) 32)) (<= (div (mod row_in_expert 128) 32) 4294967295) (<= 0 (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32))) (<= (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4294967295) (<= 0 (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4)) (<= (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4) 4294967295) (<= (- 9223372036854775808) (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4)) (<= (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4) 9223372036854775807) (<= (- 9223372036854775808) (+ (* (- row_in_expert (mod row_in_expert 128)) (* words 4)) (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4))) (<= (+ (* (- row_in_expert (mod row_in_expert 128)) (* words 4)) (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4)) 9223372036854775807) (<= (- 9223372036854775808) (+ (* place_scale_row (* words 4)) (+ (* (- row_in_expert (mod row_in_expert 128)) (* words 4)) (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4)))) (<= (+ (* place_scale_row (* words 4)) (+ (* (- row_in_expert (mod row_in_expert 128)) (* words 4)) (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4))) 9223372036854775807) (<= 0 (+ (* place_scale_row (* words 4)) (+ (* (- row_in_expert (mod row_in_expert 128)) (* words 4)) (* (+ (* (mod (mod row_in_expert 128) 32) 4) (div (mod row_in_expert 128) 32)) 4)))))))
+(check-sat)

@@ -1,0 +1,16 @@
+; index.no_wrap.routing.outside_slot_words
+; csrc/routing_kernel.cuh: no part of `slot + int64_t{i} * stride` leaves its type, up to the value
+;   2,147,475,327.
+(set-info :status unsat)
+(set-logic QF_BV)
+(declare-const slot (_ BitVec 32))
+(declare-const stride (_ BitVec 32))
+(declare-const i (_ BitVec 32))
+(assert (bvsle (_ bv0 64) ((_ sign_extend 32) slot)))
+(assert (bvsle ((_ sign_extend 32) slot) (_ bv2147417983 64)))
+(assert (bvsle (_ bv32 64) ((_ sign_extend 32) stride)))
+(assert (bvsle ((_ sign_extend 32) stride) (_ bv8192 64)))
+(assert (bvsle (_ bv0 64) ((_ sign_extend 32) i)))
+(assert (bvsle ((_ sign_extend 32) i) (_ bv7 64)))
+(assert (not (and (not (bvsmulo ((_ sign_extend 32) i) ((_ sign_extend 32) stride))) (not (bvsaddo ((_ sign_extend 32) slot) (bvmul ((_ sign_extend 32) i) ((_ sign_extend 32) stride)))) (bvsle (_ bv0 64) (bvadd ((_ sign_extend 32) slot) (bvmul ((_ sign_extend 32) i) ((_ sign_extend 32) stride)))))))
+(check-sat)
