@@ -393,4 +393,4 @@ def _routed(level: int) -> Iterator[tuple[int, str, int, int | None]]:
             for tokens, topk in ((3, 2), (130, 8)):
                 yield experts, family + _APART, tokens, topk
     for experts, family in _LAUNCHED_FAMILIES:
-        yield experts, family, *_LAUNCHED_IDS[-1]
+        yield experts, family, 9_001, 8
