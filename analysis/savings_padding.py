@@ -31,7 +31,7 @@ CASES = 64
 MOST_PASSES = 1 << 20
 """Passes of a trace that are kept; more are refused."""
 FAMILY_TOKENS = 2_048
-_MOST_SCORES = 1 << 21
+_MOST_SCORES = 1 << 19
 """Tokens x experts of one case: families of ids make a score for each."""
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
@@ -120,7 +120,7 @@ def family_padding(
 ) -> list[PaddingUse]:
     """Return the padding that every family of routings uses at the sizes of one rank of a model.
 
-    Tokens are `max_num_batched_tokens`, less where that would be above 2,048 or above 2^21 scores (tokens x experts).
+    Tokens are `max_num_batched_tokens`, less where that would be above 2,048 or above 2^19 scores (tokens x experts).
     Families that have no routings for the sizes are left out; all are, above 8,192 experts.
     """
     if shard.num_experts > MOST_EXPERTS:
@@ -138,7 +138,7 @@ def family_padding(
                     "family",
                     num_experts=setting.num_experts,
                     topk=setting.topk,
-                    batching=f"{tokens:,} tokens",
+                    batching=f"{tokens:,} token{'' if tokens == 1 else 's'}",
                     routed=measured.routed.tolist(),
                     padded=measured.padded.tolist(),
                 )

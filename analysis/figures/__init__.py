@@ -9,7 +9,7 @@ only modules of the package that import matplotlib are in this folder. No global
 pyplot, style and settings only inside a context.
 
 Every figure is legible without colours (hatches, line styles, markers, numbers in the cells) and its colours are told
-apart by colour-blind readers (Okabe and Ito's palette; cividis for the map).
+apart by colour-blind readers (a palette after Okabe and Ito's; cividis for the map).
 """
 
 from __future__ import annotations

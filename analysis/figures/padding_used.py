@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import PercentFormatter
 
-from nvfp4_moe.analysis.figures.theme import Theme, applied, heading, new_figure
+from nvfp4_moe.analysis.figures.theme import Theme, applied, counted, heading, new_figure
 from nvfp4_moe.analysis.savings_padding import PaddingUse
 
 _HALF = 0.28
@@ -58,7 +58,7 @@ def _sources(traces: Sequence[PaddingUse], families: Sequence[PaddingUse]) -> li
     if families:
         one = families[0]
         said.append(
-            f"{'below: ' if traces else ''}families at {one.num_experts:,} experts, topk {one.topk}, {one.batching}, "
+            f"{'below: ' if traces else ''}families at {counted(one.num_experts, 'expert')}, topk {one.topk}, {one.batching}, "
             f"{len(one.shares)} routings each"
         )
     return said

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from nvfp4_moe.analysis.figures.theme import LINES, Theme, applied, heading, new_figure
+from nvfp4_moe.analysis.figures.theme import LINES, Theme, applied, counted, heading, new_figure
 from nvfp4_moe.analysis.savings_curves import Curve, Curves
 
 _MARKS = 8
@@ -33,7 +33,7 @@ def draw_rows_by_tokens(curves: Curves, *, theme: Theme) -> Figure:
         heading(
             rows,
             f"Scale rows against batched tokens: {model.name}",
-            f"{curves.shard.num_experts:,} experts on the rank, topk {model.topk}, tile 128; every formula told the "
+            f"{counted(curves.shard.num_experts, 'expert')} on the rank, topk {model.topk}, tile 128; every formula told the "
             "tokens of the axis",
             theme=theme,
         )

@@ -25,7 +25,7 @@ class Theme:
     muted: str
     """Secondary text; contrast at least 4.5 to 1 on the background."""
     palette: tuple[str, ...]
-    """Okabe and Ito's colours in the order of use, adjusted to the background."""
+    """Series in the order of use: after Okabe and Ito, adjusted for contrast with the background."""
 
 
 THEMES = {
@@ -37,7 +37,7 @@ THEMES = {
             ink="#1f2328",
             faint="#dde1e6",
             muted="#57606a",
-            palette=("#d55e00", "#0072b2", "#009e73", "#aa3f7f", "#8a6d00", "#000000"),
+            palette=("#d55e00", "#0072b2", "#009e73", "#aa3f7f", "#5a1ec3", "#000000"),
         ),
         Theme(
             name="dark",
@@ -123,3 +123,8 @@ def heading(axes: Axes, title: str, *lines: str, theme: Theme) -> None:
             va="bottom",
             fontsize=9,
         )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 expert, 2 experts."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
