@@ -72,6 +72,7 @@ def measure_memory(
 
 
 def _measure(saving: Saving) -> Measured:
+    torch.cuda.init()  # statistics are empty before
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_stats()
