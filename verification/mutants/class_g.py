@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
 from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault, SubjectMutant
-from nvfp4_moe.verification.mutants.places import memory_around, write_outside
+from nvfp4_moe.verification.mutants.places import memory_around, read_outside, write_outside
 from nvfp4_moe.verification.mutants.wrap import (
     MASKED,
     QUANT,
@@ -58,22 +57,30 @@ _FOUR = 4
 """Ints of a vector, experts of a block."""
 
 
-def _read(tensor: torch.Tensor, offset: int, size: int) -> None:
-    """Load bytes at an offset from the tensor's start, as a kernel does, and use them for nothing."""
-    ctypes.string_at(tensor.data_ptr() + offset, size)
-
-
 def _offsets_by_four(call: QuantCall) -> None:
     """Read the offsets one vector further than they go, where their number fills whole vectors."""
     size = _INT_BYTES * call.expert_offsets.numel()
     if size % _VECTOR_BYTES == 0:
-        _read(call.expert_offsets, size, _VECTOR_BYTES)
+        read_outside(call.expert_offsets, size, _VECTOR_BYTES)
 
 
 def _counts_by_four(call: MaskedCall) -> None:
     size = _INT_BYTES * call.masked_m.numel()
     if size % _VECTOR_BYTES == 0:
-        _read(call.masked_m, size, _VECTOR_BYTES)
+        read_outside(call.masked_m, size, _VECTOR_BYTES)
+
+
+def _global_scales_by_four(call: QuantCall) -> None:
+    scales = call.input_global_scale
+    if scales.numel() % _FOUR == 0 and scales.is_contiguous():
+        read_outside(scales, _INT_BYTES * scales.numel(), _VECTOR_BYTES)
+
+
+def _row_behind_the_last(call: QuantCall) -> None:
+    """Load the first vector of the row behind the last, as a prefetch does."""
+    rows, width = call.input.shape
+    if rows == call.routed_rows and rows and call.input.is_contiguous():
+        read_outside(call.input, rows * width * call.input.element_size(), 2 * _VECTOR_BYTES)
 
 
 def _next_offset(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], None]:
@@ -100,7 +107,7 @@ def _one_behind_the_map(
 
     def wrong(input: torch.Tensor, map: torch.Tensor) -> torch.Tensor:
         if map.numel() % _FOUR == 0 and map.numel():
-            _read(map, map.numel() * map.element_size(), _INT_BYTES)
+            read_outside(map, map.numel() * map.element_size(), _INT_BYTES)
         return shuffle(input, map)
 
     return wrong
@@ -114,7 +121,7 @@ def _whole_vectors_of_scales(
     def wrong(linear: torch.Tensor) -> torch.Tensor:
         size = linear.numel()
         if linear.is_contiguous() and size and linear.shape[-1] % 4:
-            _read(linear, size, _VECTOR_BYTES)
+            read_outside(linear, size, _VECTOR_BYTES)
         return swizzle(linear)
 
     return wrong
@@ -147,6 +154,7 @@ MUTANTS = (
         stands_for=("G1",),
         change="the offsets are read one vector of four further than they go, only where E + 1 is a multiple of four",
         refuted_by=("quant.guard",),
+        devices=("cpu", "cuda"),
         target=SubjectMutant(factory=after(QUANT, _offsets_by_four), dies=True),
     ),
     Mutant(
@@ -155,7 +163,26 @@ MUTANTS = (
         stands_for=("G1",),
         change="masked_m is read one vector of four further than it goes, only where E is a multiple of four",
         refuted_by=("masked_quant.guard",),
+        devices=("cpu", "cuda"),
         target=SubjectMutant(factory=after(MASKED, _counts_by_four), dies=True),
+    ),
+    Mutant(
+        id="tail_oob.global_scales_by_four",
+        fault_class="G",
+        stands_for=("G1",),
+        change="the global scales are read one vector further than they go, only where E is a multiple of four",
+        refuted_by=("silu_quant.guard",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=after(SILU_QUANT, _global_scales_by_four), dies=True),
+    ),
+    Mutant(
+        id="tail_oob.row_behind_the_last",
+        fault_class="G",
+        stands_for=("G2",),
+        change="the first bytes of the row behind the last are loaded and not used",
+        refuted_by=("quant.guard",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=after(QUANT, _row_behind_the_last), dies=True),
     ),
     Mutant(
         id="tail_oob.offset_behind_the_last",
@@ -174,6 +201,7 @@ MUTANTS = (
         change="one int behind the row map is loaded and not used, only where the map has a multiple of four "
         "entries",
         refuted_by=("shuffle.guard",),
+        devices=("cpu", "cuda"),
         target=SubjectMutant(factory=returning(SHUFFLE, _one_behind_the_map), dies=True),
     ),
     Mutant(
@@ -183,6 +211,7 @@ MUTANTS = (
         change="16 bytes behind the row-major scales are loaded and not used, only where a row is no whole number of "
         "words",
         refuted_by=("swizzle.guard",),
+        devices=("cpu", "cuda"),
         target=SubjectMutant(factory=returning(SWIZZLE, _whole_vectors_of_scales), dies=True),
     ),
     Mutant(

@@ -151,7 +151,6 @@ MUTANTS = (
         stands_for=("H2",),
         change="ids below -1 are skipped like -1 in place of being refused",
         refuted_by=("routing.refusal",),
-        devices=("cpu", "cuda"),
         target=SubjectMutant(factory=before(ROUTING, _changed_ids(_below_minus_one))),
     ),
     Mutant(
@@ -160,7 +159,6 @@ MUTANTS = (
         stands_for=("H5",),
         change="the id E is skipped in place of being refused",
         refuted_by=("routing.refusal",),
-        devices=("cpu", "cuda"),
         target=SubjectMutant(factory=before(ROUTING, _changed_ids(_another_ranks))),
     ),
     Mutant(

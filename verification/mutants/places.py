@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable
 
 import torch
@@ -81,6 +82,31 @@ def memory_around(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     """
     whole = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(tensor.untyped_storage())
     return whole, int(tensor.storage_offset()) * tensor.element_size()
+
+
+class _DeviceBytes:
+    """Device memory as an object that torch wraps without a copy."""
+
+    def __init__(self, address: int, size: int) -> None:
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, True),
+            "version": 3,
+        }
+
+
+def read_outside(tensor: torch.Tensor, offset: int, size: int) -> None:
+    """Load bytes at an offset from a tensor's start, as a kernel does, and use them for nothing.
+
+    Where nothing is mapped there, that is a segmentation fault, or an illegal address on a GPU.
+    """
+    if tensor.is_cuda:
+        if tensor.numel():
+            whole = torch.as_tensor(_DeviceBytes(tensor.data_ptr(), offset + size), device=tensor.device)
+            whole[offset:].sum()
+    else:
+        ctypes.string_at(tensor.data_ptr() + offset, size)
 
 
 def write_outside(tensor: torch.Tensor, offset: int, value: int) -> None:
