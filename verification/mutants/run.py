@@ -18,7 +18,7 @@ from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED,
 
 SCHEMA_VERSION = 1
 """Version of the JSON layout; a change that could break a reader raises it."""
-MOST_ON_A_GPU = 8
+MOST_ON_A_GPU = 16
 """Processes that share a GPU: each holds a context of half a gigabyte and little else."""
 
 
