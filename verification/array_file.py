@@ -42,6 +42,7 @@ _READ_ERRORS = (
     OSError,
     RuntimeError,  # an encrypted member
     NotImplementedError,  # a compression that this Python lacks
+    ValueError,  # a member's name or offset
 )
 _HEADER_ERRORS = (ValueError, TypeError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError)
 # All but the first come from the parser that numpy.lib.format runs over the header's text.
@@ -82,7 +83,7 @@ class ArrayFile:
             if not _is_npy(path):
                 try:
                     archive = stack.enter_context(zipfile.ZipFile(path))
-                except (*_READ_ERRORS, ValueError) as error:
+                except _READ_ERRORS as error:
                     raise TraceError(path, f"is no readable .npz archive: {error}") from error
             yield cls(path, archive)
 
@@ -101,6 +102,8 @@ class ArrayFile:
             else:
                 with self._archive.open(self._member(name)) as member:
                     yield member
+        except TraceError:
+            raise
         except _READ_ERRORS as error:
             raise TraceError(self.path, f"cannot be read: {error}", place=name) from error
 

@@ -119,7 +119,9 @@ def _check_archive(path: Path) -> None:
             data = archive.read(pickles[0])
             sizes = {member.filename: member.file_size for member in members}
             folder = pickles[0].filename.removesuffix(_PICKLE)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+    except TraceError:
+        raise
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         raise TraceError(path, f"is no readable archive: {error}") from error
     try:
         problem = _problem(data, {key.removeprefix(f"{folder}data/"): size for key, size in sizes.items()})
