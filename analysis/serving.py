@@ -126,7 +126,7 @@ def serving_reach(flags: ServingFlags) -> ServingReach:
     else:
         _direct(walk)
     reach = Reach.REFUSED if walk.refused else Reach.UNKNOWN if walk.unknown else Reach.BOUNDED
-    walk.steps.append(_twins())
+    walk.steps += [_chosen(), _twins()]
     return ServingReach(
         flags=flags,
         reach=reach,
@@ -317,6 +317,15 @@ def _direct(walk: _Walk) -> None:
             "each, topk 1), and a size from the scheduler means nothing",
             "vllm/_custom_ops.py (scaled_fp4_experts_quant); tests/kernels/moe",
         )
+
+
+def _chosen() -> Step:
+    return Step(
+        name="That this kernel runs at all is assumed",
+        value="vLLM takes it for moe_backend=cutlass, and by itself where no FlashInfer back end fits: mostly on SM120 and "
+        "SM121",
+        source=f"{_MOE}/oracle/nvfp4.py",
+    )
 
 
 def _twins() -> Step:

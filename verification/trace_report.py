@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nvfp4_moe.verification.trace_model import Step, TraceMeta
+from nvfp4_moe.verification.trace_model import UNMARKED_PASS_TOKENS, Step, TraceMeta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,11 @@ def summary_lines(report: TraceReport) -> list[str]:
 
 def _batching(report: TraceReport) -> str:
     tokens = f"{report.max_num_batched_tokens:,}"
-    if report.rebatched:
+    if report.meta.form == "responses":
+        text = "requests, batched again as a server that is never idle would"
+        limit = f"{UNMARKED_PASS_TOKENS:,}" if not report.rebatched else f"max_num_batched_tokens {tokens}"
+        text = f"{text}: steps of at most {limit} tokens"
+    elif report.rebatched:
         text = f"re-batched to max_num_batched_tokens {tokens}"
     elif report.meta.has_passes:
         text = f"passes as recorded, the largest of {tokens} tokens"

@@ -16,6 +16,7 @@ import pytest
 
 from nvfp4_moe.verification import traces_responses
 from nvfp4_moe.verification.trace_check import check_trace
+from nvfp4_moe.verification.trace_report import report_lines
 from nvfp4_moe.verification.traces import TraceError, is_response_document, open_trace
 from nvfp4_moe.verification.traces_jsonl import MAX_LINE_BYTES
 
@@ -109,6 +110,8 @@ def test_requests_share_batches_and_the_batch_limit_holds(tmp_path: Path) -> Non
     assert [step.tokens for step in trace.batched(4) if step.layer == 0] == [4, 3, 2, 1]
     report, outcomes = check_trace(trace, max_num_batched_tokens=4)
     assert (report.max_num_batched_tokens, report.real.tokens) == (4, 2 * TOKENS * LAYERS)
+    assert "steps of at most max_num_batched_tokens 4 tokens" in "\n".join(report_lines(report))
+    assert "steps of at most 8,192 tokens" in "\n".join(report_lines(check_trace(trace)[0]))
     assert {outcome.verdict for _, outcome in outcomes} == {"HELD"}
 
 
