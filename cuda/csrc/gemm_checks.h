@@ -8,7 +8,6 @@ namespace nvfp4_moe::binding {
 
 constexpr int64_t kColumnMultiple = 8;     // of N: 16 bytes of a 16-bit output row
 constexpr int64_t kGemmAlignment = 16;     // of codes and outputs
-constexpr int64_t kScaleAlignment = 16;    // of scales: bulk copies
 
 // The scales arrive as bytes.
 [[gnu::noinline]] inline GemmArguments gemm_arguments(const TensorView& out, const TensorView& a, const TensorView& b,
@@ -61,19 +60,30 @@ constexpr int64_t kScaleAlignment = 16;    // of scales: bulk copies
   return call;
 }
 
-// What a device kernel asks for beyond that: `k_multiple` of K, and where tensors start.
-[[gnu::noinline]] inline void require_gemm_device(const GemmArguments& call, const char* kernel, int64_t k_multiple,
+// What a device kernel asks for beyond that.
+struct GemmDevice {
+  const char* name;
+  int64_t k_multiple;
+  int64_t scale_alignment;  // bytes
+};
+
+// Rows of codes lie a multiple of 16 bytes apart for the copy engine.
+constexpr GemmDevice kHopper{"Hopper", 32, 16};
+// Whole scale words: the tensor cores multiply what is past K / 16 by codes of zero, and a NaN there would spread.
+constexpr GemmDevice kBlackwell{"Blackwell", 64, 128};
+
+[[gnu::noinline]] inline void require_gemm_device(const GemmArguments& call, const GemmDevice& kernel,
                                                   const TensorView& out, const TensorView& a, const TensorView& b,
                                                   const TensorView& a_blockscale, const TensorView& b_blockscale) {
-  if (call.k % k_multiple != 0) {
-    value_error(Text() << "K must be a multiple of " << k_multiple << " for the " << kernel << " kernel, got " << call.k
-                       << ": pad K of weights and rows with zero codes");
+  if (call.k % kernel.k_multiple != 0) {
+    value_error(Text() << "K must be a multiple of " << kernel.k_multiple << " for the " << kernel.name << " kernel, got "
+                       << call.k << ": pad K of weights and rows with zero codes");
   }
   require_aligned("out", out, kGemmAlignment);
   require_aligned("a", a, kGemmAlignment);
   require_aligned("b", b, kGemmAlignment);
-  require_aligned("a_blockscale", a_blockscale, kScaleAlignment);
-  require_aligned("b_blockscale", b_blockscale, kScaleAlignment);
+  require_aligned("a_blockscale", a_blockscale, kernel.scale_alignment);
+  require_aligned("b_blockscale", b_blockscale, kernel.scale_alignment);
 }
 
 }  // namespace nvfp4_moe::binding

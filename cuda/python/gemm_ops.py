@@ -17,13 +17,19 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nvfp4_moe.cuda.gemm_build import hopper_gemm_library, host_gemm_library
+from nvfp4_moe.cuda.gemm_build import (
+    BLACKWELL,
+    blackwell_gemm_library,
+    hopper_gemm_library,
+    host_gemm_library,
+)
 
 STEP_K = 128
 """K of the prepared rows is rounded up to this: a step of Hopper's kernel."""
 CHOOSE = -1
 """The form of Hopper's kernel is chosen by rows an expert."""
-BLACKWELL = ((10, 0), (10, 3), (12, 0), (12, 1))
+ONE_SM = 0
+"""The form of Blackwell's kernel that every compute capability has; 1 is pairs of multiprocessors, on 10.x."""
 
 
 def grouped_gemm(
@@ -57,6 +63,10 @@ def grouped_gemm(
         NotImplementedError: a device that no kernel is for.
         BuildError: the library could not be built.
     """
+    if a.ndim != 2 or b.ndim != 3:
+        raise ValueError(
+            f"a must be (rows, K/2) and b (E, N, K/2), got shapes {tuple(a.shape)} and {tuple(b.shape)}"
+        )
     tensors = (
         out, a, b, _bytes("a_blockscale", a_blockscale), _bytes("b_blockscale", b_blockscale), alphas, problem_sizes,
         expert_offsets, blockscale_offsets,
@@ -67,11 +77,13 @@ def grouped_gemm(
     capability = torch.cuda.get_device_capability(a.device)
     if capability == (9, 0):
         hopper_gemm(*tensors, form=CHOOSE)
-        return
-    raise NotImplementedError(
-        f"no grouped GEMM for compute capability {capability[0]}.{capability[1]}: 9.0 and "
-        + ", ".join(f"{major}.{minor}" for major, minor in BLACKWELL)
-    )
+    elif capability in BLACKWELL:
+        blackwell_gemm(*tensors, form=ONE_SM, capability=capability)
+    else:
+        known = ", ".join(f"{major}.{minor}" for major, minor in ((9, 0), *BLACKWELL))
+        raise NotImplementedError(
+            f"no grouped GEMM for compute capability {capability[0]}.{capability[1]}, only for {known}"
+        )
 
 
 def hopper_gemm(*tensors: Tensor, form: int) -> None:
@@ -83,6 +95,14 @@ def hopper_gemm(*tensors: Tensor, form: int) -> None:
     rows = a.new_empty((a.shape[0], -(-2 * a.shape[-1] // STEP_K) * STEP_K), dtype=torch.bfloat16)
     tile_ends = a.new_empty(b.shape[0], dtype=torch.int32)
     hopper_gemm_library().grouped_gemm_hopper(*tensors, rows, tile_ends, form)
+
+
+def blackwell_gemm(*tensors: Tensor, form: int, capability: tuple[int, int]) -> None:
+    """Run CUTLASS's kernel in one of its forms; `tensors` as `grouped_gemm` has them, scales as bytes. Never run yet."""
+    out, a, b = tensors[0], tensors[1], tensors[2]
+    library = blackwell_gemm_library(capability)
+    room = library.blackwell_workspace(b.shape[0], out.dtype == torch.bfloat16, form)
+    library.grouped_gemm_blackwell(*tensors, a.new_empty(room), form)
 
 
 def dequantized_operands(*tensors: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,15 +10,13 @@ namespace {
 using binding::TensorView;
 using device::check;
 
-constexpr int64_t kHopperKMultiple = 32;  // rows of codes lie a multiple of 16 bytes apart
-
 GemmArguments arguments(const TensorView& out, const TensorView& a, const TensorView& b, const TensorView& a_blockscale,
                         const TensorView& b_blockscale, const TensorView& alphas, const TensorView& problem_sizes,
                         const TensorView& expert_offsets, const TensorView& blockscale_offsets) {
   device::require_cuda(a);
   const GemmArguments call = binding::gemm_arguments(out, a, b, a_blockscale, b_blockscale, alphas, problem_sizes,
                                                      expert_offsets, blockscale_offsets);
-  binding::require_gemm_device(call, "Hopper", kHopperKMultiple, out, a, b, a_blockscale, b_blockscale);
+  binding::require_gemm_device(call, binding::kHopper, out, a, b, a_blockscale, b_blockscale);
   return call;
 }
 

@@ -46,6 +46,16 @@ void grouped_gemm_host(TensorView out, TensorView a, TensorView b, TensorView a_
   });
 }
 
+// For tests: the refusals of the kernels' launchers, which see shapes, strides and addresses alone.
+void check_gemm(TensorView out, TensorView a, TensorView b, TensorView a_blockscale, TensorView b_blockscale,
+                TensorView alphas, TensorView problem_sizes, TensorView expert_offsets, TensorView blockscale_offsets,
+                bool blackwell) {
+  const GemmArguments call = binding::gemm_arguments(out, a, b, a_blockscale, b_blockscale, alphas, problem_sizes,
+                                                     expert_offsets, blockscale_offsets);
+  binding::require_gemm_device(call, blackwell ? binding::kBlackwell : binding::kHopper, out, a, b, a_blockscale,
+                               b_blockscale);
+}
+
 // For tests: operand(code, scale) of all 16 codes and 256 scale bytes, and the order of K in a step.
 void gemm_operands(TensorView out) {
   binding::require_dense("out", out, out.device(), binding::kFloat32, {16, 256});
@@ -74,6 +84,7 @@ void gemm_experts_of_tiles(TensorView out, TensorView ends) {
 }  // namespace
 
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(grouped_gemm_host, grouped_gemm_host);
+TVM_FFI_DLL_EXPORT_TYPED_FUNC(check_gemm, check_gemm);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(gemm_operands, gemm_operands);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(gemm_order_of_k, gemm_order_of_k);
 TVM_FFI_DLL_EXPORT_TYPED_FUNC(gemm_experts_of_tiles, gemm_experts_of_tiles);
