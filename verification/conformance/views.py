@@ -1,7 +1,7 @@
 """Tensors of a call as views: rows that lie apart, a transposed input, strided global scales, outputs with gaps.
 
-The elements of a view are those of the dense tensor; what lies between them is NaN in the rows of an input, another
-legal element in a vector, and stale in an output.
+The elements of a view are those of the dense tensor; what lies between them is the turn's poison in the rows of an
+input, another legal element in a vector, and stale in an output.
 A subject honours the strides or refuses the call.
 """
 
@@ -27,7 +27,9 @@ def give_input(call: Call, case: QuantCase, whole: torch.Tensor) -> torch.Tensor
         return call.give("input", whole.t().contiguous(), decoy=_BF16_ONES).t()
     columns = whole.shape[-1]
     if case.row_gap:
-        wide = whole.new_full((*whole.shape[:-1], columns + case.row_gap), torch.nan)
+        # NaN alone would hide a maximum that leaves NaN out: the turn's poison is also zero, and large and finite.
+        shape = (*whole.shape[:-1], columns + case.row_gap)
+        wide = torch.full(shape, call.turn.poison, dtype=torch.int16).view(whole.dtype)
         wide[..., :columns] = whole
         whole = wide
     return call.give("input", whole, decoy=_BF16_ONES)[..., :columns]

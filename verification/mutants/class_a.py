@@ -9,9 +9,11 @@ import torch
 
 from nvfp4_moe.reference.layouts import scale_byte_index, scale_shape
 from nvfp4_moe.reference.padding import TILE, round_up
+from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.golden.model import Model
 from nvfp4_moe.verification.mutants.mutant import ModelMutant, Mutant, PublicFault, SubjectMutant
 from nvfp4_moe.verification.mutants.places import (
+    BLOCK,
     LAYOUT,
     blocks_of,
     last_with_rows,
@@ -24,10 +26,12 @@ from nvfp4_moe.verification.mutants.wrap import (
     QUANT,
     ROUTING,
     SILU_QUANT,
+    SWIZZLE,
     MaskedCall,
     QuantCall,
     RoutingCall,
     around,
+    returning,
 )
 
 FAULTS = (
@@ -184,6 +188,45 @@ def _scratch_grows(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], 
     return wrong
 
 
+def _swizzled_from_empty(swizzle: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """The buffer is allocated without a fill, and the last byte of padding is not written."""
+
+    def wrong(linear: torch.Tensor) -> torch.Tensor:
+        right = swizzle(linear)
+        buffer = torch.empty_like(right)
+        rows, blocks = linear.shape
+        last = scale_byte_index(right.shape[0] - 1, right.shape[1] - 1, k=BLOCK * blocks, layout=LAYOUT)
+        whole = rows % TILE == 0 and blocks % 4 == 0
+        written = right.numel() if whole else last
+        buffer.view(-1)[:written] = right.view(-1)[:written]
+        return buffer
+
+    return wrong
+
+
+def _scales_from_empty(right: Subject) -> Subject:
+    """The quantizer allocates its own outputs, and one byte of padding is not written."""
+    quantize = right.operations[QUANT]
+
+    def wrong(
+        input: torch.Tensor,
+        input_global_scale: torch.Tensor,
+        input_offset_by_experts: torch.Tensor,
+        output_scale_offset_by_experts: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        rows, k = input.shape
+        padded = int(output_scale_offset_by_experts[-1])
+        shape = (padded, scale_shape(TILE, k, LAYOUT)[1] // 4)
+        output = torch.empty((rows, k // 2), dtype=torch.uint8, device=input.device)
+        scales = torch.empty(shape, dtype=torch.int32, device=input.device)
+        given = (output, torch.empty_like(scales), input, input_global_scale)
+        quantize(*given, input_offset_by_experts, output_scale_offset_by_experts)
+        scales.view(torch.uint8).view(-1)[:-1] = given[1].view(torch.uint8).view(-1)[:-1]
+        return output, scales
+
+    return Subject("wrong", right.device, right.contract, **{QUANT: wrong})
+
+
 def _reader_mixes_padding(right: Model) -> Model:
     def from_layout(scales: torch.Tensor, rows: int, k: int, layout: str) -> torch.Tensor:
         found = right.from_layout(scales, rows, k, layout)
@@ -277,6 +320,24 @@ MUTANTS = (
         refuted_by=("quant.golden",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=around(QUANT, _scratch_grows), in_order=True),
+    ),
+    Mutant(
+        id="pad_uninit.swizzled_from_empty",
+        fault_class="A",
+        stands_for=("A2", "A8"),
+        change="a swizzled weight scale buffer comes from empty memory, and its last padding byte is not written",
+        refuted_by=("swizzle.coverage", "swizzle.golden"),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=returning(SWIZZLE, _swizzled_from_empty)),
+    ),
+    Mutant(
+        id="pad_uninit.scales_from_empty",
+        fault_class="A",
+        stands_for=("A2",),
+        change="a quantizer that returns its outputs takes them from empty memory and leaves the last byte",
+        refuted_by=("quant.coverage", "quant.poison", "quant.golden"),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=_scales_from_empty),
     ),
     Mutant(
         id="pad_uninit.map_tail",

@@ -120,6 +120,32 @@ def _orphans_leak(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], N
     return wrong
 
 
+def _gap_leaks(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], None]:
+    """The first scale of the first row sees what lies between its end and the next row, in a strided view."""
+
+    def wrong(call: QuantCall) -> None:
+        right(call)
+        rows, width = call.input.shape
+        gap = int(call.input.stride(0)) - width
+        if not call.offsets[-1] or rows < 2 or gap <= 0 or call.input.stride(1) != 1:
+            return
+        behind = call.input.as_strided((gap,), (1,), int(call.input.storage_offset()) + width)
+        given = call.input.clone()
+        given[0] = _with_neighbour(given[0], behind)
+        scratch = replace(
+            call,
+            input=given,
+            output=torch.empty_like(call.output),
+            output_scale=torch.empty_like(call.output_scale),
+        )
+        right(scratch)
+        expert = next(expert for expert, count in enumerate(call.counts) if count)
+        at = scale_index(call, expert, 0, 0)
+        call.scales.view(-1)[at] = scratch.scales.view(-1)[at]
+
+    return wrong
+
+
 def _model_counts_one_more(right: Model) -> Model:
     def quantize_masked(
         input: torch.Tensor, scales: torch.Tensor, masked_m: torch.Tensor, **options: Any
@@ -170,6 +196,15 @@ MUTANTS = (
         refuted_by=("quant.poison", "quant.golden"),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=around(QUANT, _orphans_leak)),
+    ),
+    Mutant(
+        id="pad_leak.gap_between_rows",
+        fault_class="B",
+        stands_for=("B3",),
+        change="one scale of the first row takes in the columns behind it, only in a view whose rows lie apart",
+        refuted_by=("quant.poison", "quant.golden"),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=around(QUANT, _gap_leaks)),
     ),
     Mutant(
         id="pad_leak.model_masks_one_late",

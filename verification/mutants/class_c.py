@@ -107,6 +107,13 @@ def _sentinel(call: RoutingCall) -> None:
         write_outside(call.input_permutation, 4 * call.topk_ids.numel(), 0)
 
 
+def _clears_the_buffer(call: QuantCall) -> None:
+    """Clear one byte behind S, as a memset of the whole allocation does."""
+    end = call.scale_starts[-1]
+    if end < call.scales.shape[0]:
+        call.scales[end, 0] = 0
+
+
 def _byte_before(call: QuantCall) -> None:
     """Write the byte before the codes, which a negative index of row 0 reaches."""
     if call.routed_rows:
@@ -245,6 +252,15 @@ MUTANTS = (
         refuted_by=("routing.guard",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=after(ROUTING, _sentinel)),
+    ),
+    Mutant(
+        id="bound_short.clears_the_buffer",
+        fault_class="C",
+        stands_for=("C8",),
+        change="a byte behind the last expert's scale rows is cleared, where the buffer is larger",
+        refuted_by=("quant.guard",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=after(QUANT, _clears_the_buffer)),
     ),
     Mutant(
         id="bound_short.clear_one_more",
