@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nvfp4_moe.analysis.savings import MEBIBYTE, Saving, Savings
-from nvfp4_moe.analysis.savings_padding import PaddingUse
+from nvfp4_moe.analysis.savings_padding import QUANTILES, PaddingUse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +21,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     text_columns: frozenset[int] = frozenset({0})
     """Columns that hold words; the others hold numbers and are aligned to the right."""
+    long_columns: frozenset[int] = frozenset()
+    """Columns whose words may be folded where there is little room; the others are kept whole."""
     notes: tuple[str, ...] = ()
 
 
@@ -33,6 +35,11 @@ def mebibytes(size: int) -> str:
 PEAK_NOTE = (
     "peak: the larger of the two scale buffers of a layer; the first is freed before the second is allocated"
 )
+FITS_NOTE = (
+    "fits: every routing of a call that the formula's own guard lets through; distinct: those without a repeated id in a "
+    "token; n/a: ids cannot be distinct"
+)
+_MEDIAN = QUANTILES.index(0.5)
 SUMMARY = ("vllm_env", "sglang", "proposed", "exact_any")
 """Formulas of the summary; the others lie close to exact_any, as the full tables show."""
 
@@ -46,26 +53,19 @@ def formula_table(savings: Savings, model: str, tokens: int) -> Table:
     return Table(
         title=f"{model} at {tokens:,} batched tokens: {part.model.num_experts:,} experts{local}, "
         f"topk {part.model.topk}, hidden {part.model.hidden_size:,}, intermediate {part.intermediate_size:,}{split}",
-        columns=(
-            "formula",
-            "rows",
-            "hidden MiB",
-            "intermediate MiB",
-            "peak MiB",
-            f"saved MiB over {savings.baseline}",
-            "x exact_any",
-            "every routing fits",
-        ),
+        columns=("formula", "rows", "hidden MiB", "interm. MiB", "peak MiB", "saved MiB", "x exact", "fits"),
         rows=tuple(_formula_row(line) for line in lines),
         text_columns=frozenset({0, 7}),
-        notes=(PEAK_NOTE,),
+        notes=(
+            PEAK_NOTE,
+            f"saved: peak of {savings.baseline} less this one; x exact: rows over exact_any",
+            FITS_NOTE,
+        ),
     )
 
 
 def _formula_row(line: Saving) -> tuple[str, ...]:
-    fits = {True: "yes", False: "NO", None: "ids cannot be distinct"}[line.safe]
-    if line.safe and line.formula.ids == "distinct":
-        fits = "yes, with distinct ids"
+    fits = {True: "yes" if line.formula.ids == "any" else "distinct", False: "NO", None: "n/a"}[line.safe]
     return (
         line.formula.name,
         f"{line.rows:,}",
@@ -96,37 +96,30 @@ def summary_table(savings: Savings) -> Table:
             )
     return Table(
         title="Peak of the scale buffers of one layer, MiB",
-        columns=("model", "tokens", "proposed rows", *SUMMARY, f"proposed saves over {savings.baseline}"),
+        columns=("model", "tokens", "rows, proposed", *SUMMARY, "saved"),
         rows=tuple(rows),
-        notes=(PEAK_NOTE, *(f"left out: {refused.reason}" for refused in savings.refused)),
+        notes=(
+            PEAK_NOTE,
+            f"saved: peak of {savings.baseline} less that of proposed",
+            *(f"left out: {refused.reason}" for refused in savings.refused),
+        ),
     )
 
 
 def padding_table(uses: Sequence[PaddingUse]) -> Table:
-    """Return one line for each source of routings: quantiles of the share of the bound's padding that they use."""
+    """Return one line for each source of routings: how much of the bound's padding they use."""
     rows = []
     for use in uses:
-        least, low, _, middle, _, high, most = (f"{share:.1%}" for share in use.quantiles)
         name = use.name if use.kind == "family" else f"trace {use.name}"
         sizes = (f"{use.num_experts:,}", f"{use.topk:,}", use.batching, f"{len(use.shares):,}")
-        rows.append((name, *sizes, least, low, middle, high, most, f"{use.typical_worst:.1%}"))
+        shares = (use.shares[0], use.quantiles[_MEDIAN], use.shares[-1], use.typical_worst)
+        rows.append((name, *sizes, *(f"{share:.1%}" for share in shares)))
     return Table(
         title="Padding that routings use, of the 127 rows an expert that the bound allows",
-        columns=(
-            "routings",
-            "experts",
-            "topk",
-            "batching",
-            "number",
-            "least",
-            "5 %",
-            "median",
-            "95 %",
-            "most",
-            "worst",
-        ),
+        columns=("routings", "experts", "topk", "batching", "number", "least", "median", "most", "worst"),
         rows=tuple(rows),
         text_columns=frozenset({0, 3}),
+        long_columns=frozenset({0, 3}),
         notes=("worst: what the worst routing of as many rows uses (median)",),
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ from typing import Any
 import pytest
 import torch
 from jsonschema import Draft202012Validator
+from rich.console import Console
 
 from nvfp4_moe.analysis import figures, measured_memory
 from nvfp4_moe.analysis.measured_memory import Measured
-from nvfp4_moe.analysis.savings import Saving
+from nvfp4_moe.analysis.savings import Saving, savings
+from nvfp4_moe.analysis.tables import formula_table, summary_table
 from nvfp4_moe.analysis.zoo import ZOO
 from nvfp4_moe.cli.main import run
+from nvfp4_moe.cli.savings import _rich
 from nvfp4_moe.reference.padding import FORMULAS
 from nvfp4_moe.verification import schema
 
@@ -89,6 +93,17 @@ def test_json_of_named_models_and_sizes(capsys: pytest.CaptureFixture[str]) -> N
         ("Mixtral-8x7B", 8192): 8192 * 2 + 127 * 2,
     }
     assert document["padding"] == []
+
+
+def test_a_narrow_terminal_cuts_no_number() -> None:
+    models = [ZOO["DeepSeek-R1"], ZOO["Qwen3-Next-80B-A3B"]]
+    found = savings(models, max_num_batched_tokens=[65_536])
+    out = Console(file=io.StringIO(), width=80, highlight=False)
+    for table in (summary_table(found), formula_table(found, "DeepSeek-R1", 65_536)):
+        out.print(_rich(table, narrow=True))
+        printed = out.file.getvalue()
+        assert max(map(len, printed.splitlines())) <= 80
+        assert [cell for row in table.rows for cell in row if cell not in printed] == []
 
 
 def test_a_configuration_file_and_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

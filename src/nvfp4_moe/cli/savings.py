@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -22,6 +23,7 @@ from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
+    from nvfp4_moe.analysis.figures.plan import Planned
     from nvfp4_moe.analysis.measured_memory import Measured
     from nvfp4_moe.analysis.savings import Savings
     from nvfp4_moe.analysis.savings_padding import PaddingUse
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _REBATCHED = 256
 """Tokens of the batches that a trace is also shown in: recorded passes are mostly decode steps."""
+_NARROW = 100
+"""Columns of a terminal below which tables go without rules."""
 _READABLE = 0o644
 """Mode of the files in a folder: temporary files begin readable by their owner alone."""
 
@@ -137,17 +141,24 @@ def _padding(
     if not given["traces"] and not families:
         return uses
     with observer(out) as watcher:
-        watcher.start(Job(name="padding of routings", tells=(), work=lambda advance: ()))
+        watcher.start(_job("padding of routings", len(given["traces"]) + families))
         for path in given["traces"]:
             with at_the_door():  # a trace is read while it is worked on
                 trace = open_trace(path, num_experts=given["experts"])
                 name = path.name.removesuffix(path.suffix)
                 uses.append(trace_padding(trace, name=name))
                 uses.append(trace_padding(trace, name=name, max_num_batched_tokens=_REBATCHED))
+            watcher.advance(1)
         if families:
             most = max(found.max_num_batched_tokens)
             uses += family_padding(part, max_num_batched_tokens=most, seed=given["seed"])
+            watcher.advance(1)
     return uses
+
+
+def _job(name: str, steps: int) -> Job:
+    """Return what an observer is told about."""
+    return Job(name=name, tells=(), work=lambda advance: (), cases=steps)
 
 
 def _measured(out: Console, found: Savings) -> tuple[list[Measured] | None, int]:
@@ -160,7 +171,7 @@ def _measured(out: Console, found: Savings) -> tuple[list[Measured] | None, int]
         tell("not measured: no CUDA device is present")
         return None, EXIT_UNDECIDED
     with observer(out) as watcher:
-        watcher.start(Job(name="allocating", tells=(), work=lambda advance: (), cases=len(found.lines)))
+        watcher.start(_job("allocating", len(found.lines)))
         try:
             lines = measure_memory(found.lines, progress=watcher.advance)
         except torch.OutOfMemoryError:
@@ -194,7 +205,7 @@ def _print_tables(out: Console, found: Savings, shards: Sequence[Shard], uses: S
         tables.append(padding_table(uses))
     said: set[str] = set()
     for table in tables:
-        out.print(_rich(table))
+        out.print(_rich(table, narrow=out.width < _NARROW))
         for note in table.notes:
             if note not in said:
                 out.print(shown(note), markup=False, soft_wrap=True)
@@ -202,12 +213,22 @@ def _print_tables(out: Console, found: Savings, shards: Sequence[Shard], uses: S
         out.print()
 
 
-def _rich(table: Table) -> RichTable:
+def _rich(table: Table, *, narrow: bool) -> RichTable:
+    """Return the table for a terminal; on a narrow one without rules between its columns."""
     rich = RichTable(
-        title=Text(shown(table.title)), title_justify="left", title_style="bold", expand=False, pad_edge=False
+        title=Text(shown(table.title)),
+        title_justify="left",
+        title_style="bold",
+        expand=False,
+        pad_edge=False,
+        box=box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD,
+        padding=(0, 1, 0, 0) if narrow else (0, 1),
     )
     for number, column in enumerate(table.columns):
-        rich.add_column(column, justify="left" if number in table.text_columns else "right", overflow="fold")
+        words = number in table.text_columns
+        heading = column.replace(" ", "\n").replace("_", "_\n") if narrow else column
+        folds = number in table.long_columns
+        rich.add_column(heading, justify="left" if words else "right", no_wrap=not folds, overflow="fold")
     for row in table.rows:
         rich.add_row(*(Text(shown(cell), style="bold red" if cell == "NO" else "") for cell in row))
     return rich
@@ -237,30 +258,31 @@ def _write_folder(
     if not figures.available():
         tell(f"tables are in {folder}; figures need matplotlib: pip install 'nvfp4-moe[plots]'")
         return EXIT_UNDECIDED
+    from nvfp4_moe.analysis.figures.plan import plan_figures
+
+    planned = plan_figures(found, uses=uses, shards=shards)
     with observer(out) as watcher:
-        watcher.start(Job(name="figures", tells=(), work=lambda advance: ()))
-        for name, data in _figures(found, shards, uses):
-            _write(folder / name, data)
+        watcher.start(_job("figures", len(planned)))
+        for figure in planned:
+            for name, data in _drawn(figure):
+                _write(folder / name, data)
+                files.append((name, data))
             watcher.advance(1)
-            files.append((name, data))
     out.print(shown(f"{len(files)} files in {folder}"), markup=False, soft_wrap=True)
     return EXIT_OK
 
 
-def _figures(
-    found: Savings, shards: Sequence[Shard], uses: Sequence[PaddingUse]
-) -> Iterator[tuple[str, bytes]]:
-    from nvfp4_moe.analysis.figures.plan import plan_figures
+def _drawn(planned: Planned) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of one figure: name and contents."""
     from nvfp4_moe.analysis.figures.render import to_png, to_svg
     from nvfp4_moe.analysis.figures.theme import THEMES
 
-    for planned in plan_figures(found, uses=uses, shards=shards):
-        for theme in THEMES.values():
-            figure = planned.draw(theme)
-            svg = to_svg(figure, name=f"{planned.name}-{theme.name}", label=planned.label)
-            figure.set_layout_engine("none")  # the PNG keeps the places found for the SVG
-            yield f"{planned.name}.{theme.name}.svg", svg.encode()
-            yield f"{planned.name}.{theme.name}.png", to_png(figure)
+    for theme in THEMES.values():
+        figure = planned.draw(theme)
+        svg = to_svg(figure, name=f"{planned.name}-{theme.name}", label=planned.label)
+        figure.set_layout_engine("none")  # the PNG keeps the places found for the SVG
+        yield f"{planned.name}.{theme.name}.svg", svg.encode()
+        yield f"{planned.name}.{theme.name}.png", to_png(figure)
 
 
 def _write(path: Path, data: bytes) -> None:
