@@ -135,6 +135,8 @@ _ALL = (
         "MoE layer: a token's output is the same in every batch; ranks that share experts sum to one",
     ),
     _against("layer", "MoE layer"),
+    _own("operators.schema", "torch operators: schemas mark what is changed or returned as a view, no more"),
+    _own("operators.fake", "torch operators: fake kernels give shape, strides and type of the real outputs"),
     _own("quant.layout", "scale layouts place every byte where the second oracle does, padding is zero"),
 )
 

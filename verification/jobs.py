@@ -19,6 +19,8 @@ from nvfp4_moe.verification.fuzz_plan import Form, Sizes, batches
 from nvfp4_moe.verification.golden import CHECKS as GOLDEN_CHECKS
 from nvfp4_moe.verification.golden import check_reference
 from nvfp4_moe.verification.job import Advance, Job
+from nvfp4_moe.verification.operators import CLAIMS as OPERATOR_CLAIMS
+from nvfp4_moe.verification.operators import check_own_operators
 from nvfp4_moe.verification.proof_job import CLAIMS as PROOF_CLAIMS
 from nvfp4_moe.verification.proof_job import ProofProcess
 from nvfp4_moe.verification.result import Method, Outcome, Verdict
@@ -65,6 +67,7 @@ def jobs_for(settings: Settings) -> list[Job]:
         _exhaustive_job(bound),
         *_fuzz_jobs(settings, bound),
         _golden_job(settings),
+        *([] if settings.subjects else [_operators_job(settings)]),
         *(_trace_job(settings, bound, number) for number in range(len(settings.traces))),
         _proof_job(settings),
         *([campaign_job(settings, bound, _fuzz_sizes(settings))] if _has_campaign(settings) else []),
@@ -213,6 +216,30 @@ def _golden_job(settings: Settings) -> Job:
         tells=[(claim, Method.CONFORMANCE) for claim in GOLDEN_CHECKS],
         work=work,
         subject="reference",
+    )
+
+
+def _operators_job(settings: Settings) -> Job:
+    device = resolve_device(settings.device)
+    library = "cuda" if device == "cuda" else "host"
+
+    def work(advance: Advance) -> Iterator[Row]:
+        found = check_own_operators(seed=settings.seed, device=device, progress=advance)
+        for claim_id, outcome in found.items():
+            there = outcome.verdict is not Verdict.SKIPPED
+            yield Row(
+                claim_id=claim_id,
+                method=Method.CONFORMANCE,
+                outcome=outcome,
+                subject=library,
+                required=there,
+            )
+
+    return Job(
+        name="torch operators",
+        tells=[(claim, Method.CONFORMANCE) for claim in OPERATOR_CLAIMS],
+        work=work,
+        subject=library,
     )
 
 
