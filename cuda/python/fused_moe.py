@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nvfp4_moe.cuda.activations import IS_GATED, activation_name
 from nvfp4_moe.cuda.moe import run_cutlass_moe_fp4, workspace_shapes
-from nvfp4_moe.cuda.moe_gemm import PATHS
+from nvfp4_moe.cuda.moe_gemm import DEFAULT_PATH, check_path
 from nvfp4_moe.cuda.sizing import DEFAULT_POLICY, check_policy
 from nvfp4_moe.reference.expert_weights import ExpertWeights
 from nvfp4_moe.reference.formats import NVFP4
@@ -66,7 +66,7 @@ class FusedMoEConfig:
     sizing: str = DEFAULT_POLICY
     arithmetic: str | None = None
     """`ieee` or `hardware`; None: the device's."""
-    gemm: str = "auto"
+    gemm: str = DEFAULT_PATH
 
     def __post_init__(self) -> None:
         for name in ("num_experts", "topk", "hidden_size", "intermediate_size", "max_num_batched_tokens"):
@@ -81,8 +81,7 @@ class FusedMoEConfig:
         check_policy(self.sizing)
         if self.arithmetic not in (None, "ieee", "hardware"):
             raise ValueError(f"arithmetic must be ieee, hardware or None, got {self.arithmetic!r}")
-        if self.gemm not in PATHS:
-            raise ValueError(f"gemm must be one of {', '.join(PATHS)}, got {self.gemm!r}")
+        check_path(self.gemm)
         if self.apply_router_weight_on_input and self.topk != 1:
             raise ValueError(f"router weights on the input need topk 1, got {self.topk}")
 

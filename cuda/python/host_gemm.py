@@ -1,4 +1,4 @@
-"""The grouped GEMM in plain torch: the path of the host, and of a GPU whose kernel cannot run there.
+"""The grouped GEMM in plain torch: for machines without a compiler or a kernel, and beside the kernel to compare with.
 
 Operands are dequantized exactly (`code * SF` has six significant bits). The columns are added in pieces of 1,024, each a
 float64 matrix product: every partial sum of a piece is a multiple of 2^-20 below 2^33, so float64 holds it exactly and the

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from nvfp4_moe.cuda.activations import IS_GATED, activation_name, apply_activation
-from nvfp4_moe.cuda.moe_gemm import cutlass_fp4_moe_mm
+from nvfp4_moe.cuda.moe_gemm import DEFAULT_PATH, cutlass_fp4_moe_mm
 from nvfp4_moe.cuda.seed_ops import ops_of, scaled_fp4_experts_quant, silu_and_mul_scaled_fp4_experts_quant
 from nvfp4_moe.cuda.sizing import SEED_POLICY, check_call
 
@@ -61,7 +61,7 @@ def run_cutlass_moe_fp4(
     *,
     sizing: str = SEED_POLICY,
     arithmetic: str | None = None,
-    gemm: str = "auto",
+    gemm: str = DEFAULT_PATH,
 ) -> None:
     """Write the layer's output.
 

@@ -1,49 +1,34 @@
-"""`cutlass_fp4_moe_mm` by path: the kernel of the device, or plain torch on the host.
+"""`cutlass_fp4_moe_mm` by path: the kernel of the device, or plain torch.
 
 | path | what runs | CUDA graphs |
 |---|---|---|
-| `kernel` | `nvfp4_moe.cuda.gemm_ops.grouped_gemm`, CUDA tensors only | yes |
-| `torch` | `nvfp4_moe.cuda.host_gemm`, any device | no: it reads row counts on the host |
-| `auto` | `kernel` for CUDA tensors, `torch` for those of the CPU | |
+| `kernel` | `nvfp4_moe.cuda.gemm_ops`: the CUDA kernel, on the CPU its host twin | yes |
+| `torch` | `nvfp4_moe.cuda.host_gemm`, any device, nothing to build | no: it reads row counts on the host |
 
-`auto` never falls back: a GPU without a kernel is refused with the word that asks for the other path.
+Nothing falls back by itself: a device without a kernel is refused with the word that asks for the other path.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 
 from torch import Tensor
 
+from nvfp4_moe.cuda.gemm_ops import grouped_gemm
 from nvfp4_moe.cuda.host_gemm import host_grouped_gemm
 
-PATHS = ("auto", "kernel", "torch")
-KERNEL_MODULE = "nvfp4_moe.cuda.gemm_ops"
-
-GroupedGemm = Callable[..., None]
+PATHS: dict[str, Callable[..., None]] = {"kernel": grouped_gemm, "torch": host_grouped_gemm}
+DEFAULT_PATH = "kernel"
 
 
-def grouped_gemm_of(path: str, *, on_cuda: bool) -> GroupedGemm:
-    """Return the grouped GEMM of a path.
+def check_path(path: str) -> None:
+    """Refuse an unknown path.
 
     Raises:
-        ValueError: unknown path, or the kernel for tensors of the CPU.
-        NotImplementedError: this build has no kernel.
+        ValueError: it is none of `PATHS`.
     """
     if path not in PATHS:
         raise ValueError(f"gemm must be one of {', '.join(PATHS)}, got {path!r}")
-    if path == "torch" or (path == "auto" and not on_cuda):
-        return host_grouped_gemm
-    if not on_cuda:
-        raise ValueError("gemm='kernel' needs CUDA tensors; the path of the host is gemm='torch'")
-    try:
-        found: GroupedGemm = importlib.import_module(KERNEL_MODULE).grouped_gemm
-    except (ImportError, AttributeError) as error:
-        raise NotImplementedError(
-            f"no grouped GEMM kernel is here ({error}); gemm='torch' runs without"
-        ) from None
-    return found
 
 
 def cutlass_fp4_moe_mm(
@@ -57,7 +42,7 @@ def cutlass_fp4_moe_mm(
     expert_offsets: Tensor,
     blockscale_offsets: Tensor,
     *,
-    gemm: str = "auto",
+    gemm: str = DEFAULT_PATH,
 ) -> None:
     """Write alpha[e] * (rows of expert e times its weights) into `out`; arguments as `host_gemm.host_grouped_gemm`.
 
@@ -65,8 +50,7 @@ def cutlass_fp4_moe_mm(
 
     Raises:
         TypeError, ValueError: tensors that do not belong together.
-        NotImplementedError: as `grouped_gemm_of`.
+        NotImplementedError: no kernel for this device; gemm="torch" runs without.
     """
-    grouped_gemm_of(gemm, on_cuda=out.is_cuda)(
-        out, a, b, a_blockscale, b_blockscale, alphas, problem_sizes, expert_offsets, blockscale_offsets
-    )
+    check_path(gemm)
+    PATHS[gemm](out, a, b, a_blockscale, b_blockscale, alphas, problem_sizes, expert_offsets, blockscale_offsets)

@@ -114,7 +114,7 @@ def _allocate(
         sizing,
         rows=rows,
         topk=topk,
-        num_experts=expert_offsets.shape[0] - 1,
+        num_experts=int(expert_offsets.shape[0]) - 1,  # a compiled graph is for one number of experts
         max_num_batched_tokens=max_num_batched_tokens,
     )
     packed = input.new_empty((rows, k // 2), dtype=torch.uint8)

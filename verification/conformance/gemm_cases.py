@@ -144,6 +144,6 @@ def law_bases(*, seed: int) -> Iterator[GemmCase]:
             n=n,
             k=k,
             dtype=DTYPES[index & 1],
-            values="any",
+            values="cancelling",
             alphas="distinct",
         )

@@ -23,6 +23,8 @@ _POWERS = 3
 """Powers of two among the scales of `integers`: 1, 2, 4. With 16 * 144 units a product, 7,168 columns stay exact."""
 _SPREAD = 5
 """Powers of two among the scales of the one-hot families."""
+_SMALL_SCALE = 0x18
+"""2^-4, beside scales up to 448."""
 _ZERO_CODES = 0x77
 """Nibble bits that say how large a code is."""
 
@@ -114,7 +116,7 @@ def make_gemm(case: GemmCase) -> GemmInputs:
     a_linear = _scales(case, "a", rows, blocks, one_hot=case.values == "one_hot")
     b_linear = _scales(case, "b", experts * case.n, blocks, one_hot=case.values == "one_hot_weight")
     if case.values == "cancelling":
-        a, b, b_linear = _cancelling(case, a, b, a_linear, b_linear)
+        a, b, a_linear, b_linear = _cancelling(case, a, b, a_linear, b_linear)
     shape = (experts, case.n, -1)
     return GemmInputs(form, case.n, a, a_linear, b.view(shape), b_linear.view(shape), _alphas(case, experts))
 
@@ -141,16 +143,21 @@ def _scales(case: GemmCase, name: str, rows: int, blocks: int, *, one_hot: bool)
 
 def _cancelling(
     case: GemmCase, a: Tensor, b: Tensor, a_linear: Tensor, b_linear: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Let the last block undo the first, where there are two: the same codes and scales, the other sign."""
-    if case.k == 16:
-        return a, b, b_linear
-    a, b, b_linear = a.clone(), b.clone(), b_linear.clone()
-    a[:, -8:] = a[:, :8] ^ 0x88
-    b[:, -8:] = b[:, :8]
-    a_linear[:, -1] = a_linear[:, 0]
-    b_linear[:, -1] = b_linear[:, 0]
-    return a, b, b_linear
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Let the last blocks undo the first, in mirrored order: the same codes and scales, the other sign.
+
+    What is left are one or two blocks in the middle with small scales, so that an output is small beside its terms.
+    """
+    blocks = case.k // 16
+    pairs = (blocks - 1) // 2
+    a, b, a_linear, b_linear = a.clone(), b.clone(), a_linear.clone(), b_linear.clone()
+    for first, last in ((pair, blocks - 1 - pair) for pair in range(pairs)):
+        here, there = (slice(8 * block, 8 * block + 8) for block in (first, last))
+        a[:, there], b[:, there] = a[:, here] ^ 0x88, b[:, here]
+        a_linear[:, last], b_linear[:, last] = a_linear[:, first], b_linear[:, first]
+    middle = slice(pairs, blocks - pairs)
+    a_linear[:, middle] = _SMALL_SCALE + a_linear[:, middle] % _DOUBLE
+    return a, b, a_linear, b_linear
 
 
 def _alphas(case: GemmCase, experts: int) -> Tensor:

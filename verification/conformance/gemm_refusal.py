@@ -34,7 +34,7 @@ GEMM_WRONGS: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
     "weight scales without padded rows": ("b_blockscale", lambda t: t[:, :72].clone()),
     "weight scales without padded columns": ("b_blockscale", lambda t: t[:, :, :5].clone()),
     "scales without padded columns": ("a_blockscale", lambda t: t[:, :5].clone()),
-    "scales int32": ("a_blockscale", lambda t: t.view(torch.int32)),
+    "scales float16": ("a_blockscale", lambda t: t.to(torch.float16)),
     "alphas float64": ("alphas", lambda t: t.to(torch.float64)),
     "an alpha too few": ("alphas", lambda t: t[:-1].clone()),
     "problem sizes int64": ("problem_sizes", lambda t: t.to(torch.int64)),

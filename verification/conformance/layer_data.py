@@ -22,8 +22,8 @@ from nvfp4_moe.verification.counter import below, bits, words
 
 _ONE, _DOUBLE = 0x38, 0x08
 """Scale bytes: that of 1, and what doubles a power of two."""
-_WINDOW = (0x28, 0x20)
-"""Scale bytes of `any`: from 0.25 up, so many of them: four binades."""
+_WINDOW = (0x18, 0x38)
+"""Scale bytes of `any`: from 2^-4 up, so many of them: seven binades."""
 _MAGNITUDES = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 """What tokens of the exact family are made of: the elements' own values."""
 

@@ -129,6 +129,10 @@ def _routing(
     output_permutation.copy_(true.output_permutation)
 
 
+_HOPPER = (9, 0)
+"""The compute capability that the GEMM kernel of `cuda` runs on; elsewhere it refuses."""
+
+
 def _kernel_subject(name: str) -> Subject:
     import importlib
 
@@ -139,6 +143,11 @@ def _kernel_subject(name: str) -> Subject:
         build = importlib.import_module("nvfp4_moe.cuda.build")
         # Built here, where it has time and an error is told as such, not inside the first case of a child.
         build.host_library() if name == "host" else build.cuda_library()
+        gemm = importlib.import_module("nvfp4_moe.cuda.gemm_build")
+        if name == "host":
+            gemm.host_gemm_library()
+        elif torch.cuda.get_device_capability() == _HOPPER:
+            gemm.hopper_gemm_library()
     except Exception as error:
         raise SubjectUnavailable(f"{name}: {type(error).__name__}: {error}") from error
     contract = Contract(
