@@ -25,6 +25,7 @@ from nvfp4_moe.reference.formats import NVFP4
 from nvfp4_moe.reference.gemm_bounds import ACCUMULATORS, inside, output_interval
 from nvfp4_moe.reference.grouped_gemm import Operands, grouped_gemm, read_operands
 from nvfp4_moe.reference.layouts import to_layout
+from nvfp4_moe.verification.bench.quant_case import FILL, WrongBytesError
 from nvfp4_moe.verification.counter import words
 
 LAYOUT = "swizzled_128x4"
@@ -32,11 +33,10 @@ NAN_SCALE = 0x7F
 ONE = 0x38
 """The scale byte of 1; 8 more is 2."""
 FINITE_SCALES = 0x7F
-FILL = 0xA5
 VALUES = ("integer", "wide")
 
 
-class WrongOutputError(RuntimeError):
+class WrongOutputError(WrongBytesError):
     """A grouped GEMM wrote what it must not."""
 
 

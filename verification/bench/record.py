@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from nvfp4_moe import __version__
-from nvfp4_moe.verification.bench import cpu, fuzz, gpu, quantize
+from nvfp4_moe.verification.bench import cpu, fuzz, gemm, gpu, quantize
 from nvfp4_moe.verification.bench.graph_timer import CALLS, ROUNDS, SMALL_CALLS, GraphTimer
 
 
@@ -38,6 +38,11 @@ def run(device: str, *, seed: int, progress: Callable[[str], None]) -> dict[str,
     machine = gpu.present_machine(GraphTimer(present))
     before = gpu.clocks()
     measured = gpu.measure(machine, seed=seed, progress=progress)
+    if torch.cuda.get_device_capability(present) == gemm.HOPPER:
+        multiplier = gemm.present_gemm_machine(machine.timer)
+        measured["gemm"] = gemm.measure(multiplier, seed=seed, progress=progress)
+        for row in measured["gemm"]:
+            measured["ratios"] |= row.pop("ratios")
     head["device"] = gpu.describe_device(present) | {"clocks": {"before": before, "after": gpu.clocks()}}
     head["timing"] = {"graph_calls": [CALLS, SMALL_CALLS], "rounds": ROUNDS}
     return head | measured
@@ -91,6 +96,9 @@ def _cuda_lines(record: Mapping[str, Any]) -> Iterator[str]:
         own, sort = row["times"]["own"], row["times"]["torch.sort"]
         ratio = record["ratios"][f"{row['name']} / torch.sort"]["ratio"]
         yield f"{row['name']:26}{own['us']:9.2f}{own['spread']:8.1%}{sort['us']:9.2f}{ratio:8.2f}"
+    if "gemm" in record:
+        yield ""
+        yield from gemm.lines(record["gemm"])
 
 
 def _quantizer_line(row: Mapping[str, Any], ratios: Mapping[str, Any]) -> str:
