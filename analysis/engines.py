@@ -21,7 +21,7 @@ from typing import Any
 from nvfp4_moe.analysis.engines_proof import prove_formula
 from nvfp4_moe.analysis.zoo import ZOO
 from nvfp4_moe.reference.padding import FORMULAS, TILE, Formula, Sizing, check_size, local_experts
-from nvfp4_moe.verification.bound_cases import Cases
+from nvfp4_moe.verification.bound_cases import Case, Cases
 from nvfp4_moe.verification.bounds import GRID, Grid, find_counterexample
 from nvfp4_moe.verification.expressions import formula_bound
 from nvfp4_moe.verification.result import Outcome, Verdict
@@ -181,15 +181,21 @@ def document(lines: list[EngineLine], *, tile: int, expert_parallel_size: int) -
 
 def _line(formula: Formula, *, tile: int, ranks: int, grid: Grid) -> EngineLine:
     attained = configurations = 0
-    worst: Looseness | None = None
+    loosest: tuple[int, int, Case] | None = None  # rows, exact rows, and where
     for case in _cases(formula, tile, ranks, grid):
         if case.most_tokens < 1:
             continue
         configurations += 1
-        attained += case.rows == case.worst(case.most_tokens)
-        found = _looseness(formula, case.sizing, case.rows, min(case.most_tokens, case.sizing.tokens))
-        worst = found if worst is None or found.ratio > worst.ratio else worst
-    assert worst is not None
+        needed = case.worst(case.most_tokens)
+        attained += case.rows == needed
+        tokens = min(case.most_tokens, case.sizing.tokens)
+        same = tokens == case.most_tokens and formula.placement == "packed"
+        exact = needed if same else _exact(formula, case.sizing, tokens)
+        if loosest is None or case.rows * loosest[1] > loosest[0] * exact:
+            loosest = case.rows, exact, case
+    assert loosest is not None
+    case = loosest[2]
+    worst = _looseness(formula, case.sizing, case.rows, min(case.most_tokens, case.sizing.tokens))
     typical, decode = _medians(formula, tile, ranks)
     return EngineLine(
         formula=formula,
@@ -234,12 +240,16 @@ def _medians(formula: Formula, tile: int, ranks: int) -> tuple[float, float]:
 
 
 def _looseness(formula: Formula, sizing: Sizing, rows: int, tokens: int) -> Looseness:
-    exact = worst_end(tokens, sizing.topk, sizing.num_experts, tile=sizing.tile, ids=formula.ids)
     return Looseness(
         rows=rows,
-        exact=exact,
+        exact=_exact(formula, sizing, tokens),
         max_num_batched_tokens=sizing.tokens,
         tokens=tokens,
         topk=sizing.topk,
         num_experts=sizing.num_experts,
     )
+
+
+def _exact(formula: Formula, sizing: Sizing, tokens: int) -> int:
+    """Return the rows that the worst routing of a call needs with packed experts and the formula's ids."""
+    return worst_end(tokens, sizing.topk, sizing.num_experts, tile=sizing.tile, ids=formula.ids)
