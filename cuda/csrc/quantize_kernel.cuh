@@ -217,16 +217,17 @@ class Ring {
 };
 
 // Stores the scales of a row, and the row padding beside them: quads of lanes make words of their bytes. All lanes of a
-// warp come here, those with blocks of the row `store`. `word`: where the quad's word of the row lies.
-__device__ __forceinline__ void store_scales(uint8_t* word, int32_t block, uint8_t scale, const PaddingBeside& beside,
-                                             bool store) {
-  const int32_t place = block % kTileBlocks;
+// warp come here, those with blocks of the row `store`. `row_scales`: the word of the row's first four blocks.
+__device__ __forceinline__ void store_scales(uint8_t* row_scales, uint32_t block, uint8_t scale,
+                                             const PaddingBeside& beside, bool store) {
+  const uint32_t place = block % kTileBlocks;
   uint32_t scales = static_cast<uint32_t>(scale) << (8 * place);
   scales |= __shfl_xor_sync(0xFFFFFFFFu, scales, 1);
   scales |= __shfl_xor_sync(0xFFFFFFFFu, scales, 2);
-  uint32_t* mine = reinterpret_cast<uint32_t*>(word) + place;
-  if (store && place <= beside.words_behind) *mine = place == 0 ? scales : 0;
-  if (store && beside.next_piece) mine[kPieceWords] = 0;
+  if (!store) return;
+  auto* mine = reinterpret_cast<uint32_t*>(row_scales + block / kTileBlocks * (kTileRows * kTileBlocks) + 4 * place);
+  if (place <= static_cast<uint32_t>(beside.words_behind)) *mine = place == 0 ? scales : 0;
+  if (beside.next_piece) mine[kPieceWords] = 0;
 }
 
 // What a thread keeps of the expert whose rows it works on.
@@ -332,10 +333,15 @@ __device__ __forceinline__ void quantize_rows(const QuantizeArguments& call, con
         scale = result.scale;
       }
       const int32_t row_in_expert = row - expert.owner.first_row;
-      uint8_t* word = expert.scales + row_byte_128x4(static_cast<uint32_t>(row_in_expert), static_cast<uint32_t>(words)) +
-                      static_cast<uint32_t>(block / kTileBlocks * (kTileRows * kTileBlocks));
-      store_scales(word, block, scale, padding_beside(row_in_expert, expert.owner.end_row - expert.owner.first_row),
-                   block < words * kTileBlocks);
+      uint8_t* row_scales =
+          expert.scales + row_byte_128x4(static_cast<uint32_t>(row_in_expert), static_cast<uint32_t>(words));
+      const bool store = block < words * kTileBlocks;
+      if (row + kTileLanes < expert.owner.end_row) {  // no padding beside it: the bytes cost less than words of them
+        if (store) row_scales[block_byte_128x4(static_cast<uint32_t>(block))] = scale;
+      } else {
+        store_scales(row_scales, static_cast<uint32_t>(block), scale,
+                     padding_beside(row_in_expert, expert.owner.end_row - expert.owner.first_row), store);
+      }
     }
     __syncwarp();  // nobody overwrites a stage that a lane still reads
   }

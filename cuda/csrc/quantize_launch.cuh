@@ -22,7 +22,7 @@ constexpr int64_t kFewRowsEach = 4;
 constexpr int64_t kManyRowsEach = 8;
 constexpr int64_t kManyRows = 32;  // rows for each warp that fits the device
 // Up to here a thread block a row, without a ring; narrow rows leave such blocks too few threads for the search.
-constexpr int64_t kFewRows = 4096;
+constexpr int64_t kFewRows = 2048;
 constexpr int64_t kFewNarrowRows = 1024;
 constexpr int64_t kNarrowThreads = 256;
 constexpr int64_t kSharedVectorExperts = 2048;  // 24 KiB; more experts are searched in global memory

@@ -28,8 +28,7 @@ __global__ void __launch_bounds__(1024) plain_roof_kernel(const __grid_constant_
       mixed = unquantized<kFused>(x, up).packed;
       store_once(call.packed + row * (call.k / 2) + block * (kBlockSize / 2), mixed);
     }
-    store_scales(scales + block / kTileBlocks * (kTileRows * kTileBlocks), block, static_cast<uint8_t>(mixed.x), padding,
-                 block < words * kTileBlocks);
+    store_scales(scales, static_cast<uint32_t>(block), static_cast<uint8_t>(mixed.x), padding, block < words * kTileBlocks);
   }
 }
 

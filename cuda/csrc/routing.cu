@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kFewestWarps = 8;
 constexpr int kMostGroupsAlone = 32;     // groups of 32 ids that one thread block takes without others
-constexpr int kGroupsOfAWarp = 4;        // wanted, before a block gets more warps
+constexpr int kGroupsOfAWarp = 2;        // wanted, before a block gets more warps
 constexpr int kGroupsOfABlock = 16;      // wanted, before there are more clusters
 constexpr int kMostClusters = 4;         // each reads all ids
 constexpr int kStaticShared = 1024;      // bytes that the kernel declares, and more

@@ -180,11 +180,9 @@ struct PaddingBeside {
 
 // `row`: in the expert; `owned`: rows of the expert.
 NVFP4_HD PaddingBeside padding_beside(int32_t row, int32_t owned) {
-  const int32_t in_tile = row % kTileRows;
-  const int32_t owned_of_tile = owned - (row - in_tile);  // or more
-  const bool last_of_lane = in_tile + kTileLanes >= owned_of_tile;
-  return PaddingBeside{last_of_lane ? kTileRows / kTileLanes - 1 - in_tile / kTileLanes : 0,
-                       in_tile % 2 == 0 && in_tile + 1 == owned_of_tile && in_tile < kTileLanes};
+  const auto in_tile = static_cast<int32_t>(static_cast<uint32_t>(row) % kTileRows);
+  return PaddingBeside{row + kTileLanes >= owned ? kTileRows / kTileLanes - 1 - in_tile / kTileLanes : 0,
+                       row + 1 == owned && in_tile < kTileLanes && in_tile % 2 == 0};
 }
 
 // Block `block` of a row in [0, 4 * ceil(K / 64)): codes and scale, or the zero byte that pads K.
