@@ -26,8 +26,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nvfp4_moe.verification.bench.gemm_case import FILL, GemmCase, make_case
+from nvfp4_moe.verification.bench.gemm_case import GemmCase, make_case
 from nvfp4_moe.verification.bench.graph_timer import GraphTimer, Subject, Timer
+from nvfp4_moe.verification.bench.quant_case import FILL
 from nvfp4_moe.verification.bench.ratios import Times, with_ratios
 from nvfp4_moe.verification.counter import below, words
 

@@ -13,8 +13,9 @@ from nvfp4_moe.cuda.build import missing
 from nvfp4_moe.cuda.gemm_ops import grouped_gemm
 from nvfp4_moe.verification.bench import gemm
 from nvfp4_moe.verification.bench.gemm import GemmMachine, Sizes
-from nvfp4_moe.verification.bench.gemm_case import FILL, GemmCase, WrongOutputError, make_case
+from nvfp4_moe.verification.bench.gemm_case import GemmCase, WrongOutputError, make_case
 from nvfp4_moe.verification.bench.graph_timer import Subject
+from nvfp4_moe.verification.bench.quant_case import FILL
 from nvfp4_moe.verification.bench.ratios import Times
 
 pytestmark = pytest.mark.skipif(missing("host") is not None, reason=str(missing("host")))
