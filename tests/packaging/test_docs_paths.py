@@ -13,7 +13,7 @@ from nvfp4_moe.reference.padding import FORMULAS
 from nvfp4_moe.verification.claims import CLAIMS
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "paper_notes.md")
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "paper_notes.md", "docs/vllm.md")
 
 GENERATED = ("nvfp4-moe-out", ".venv", "dist", "build")
 """Folders that the project's commands make: named in the documents, absent from a clone."""
