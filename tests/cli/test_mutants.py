@@ -51,7 +51,10 @@ def test_a_class_for_real(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_a_survivor_exits_1(verdicts: dict[str, Verdict], capsys: pytest.CaptureFixture[str]) -> None:
     verdicts["bound_short.one_row"] = Verdict.HELD
     assert run(["mutants", "--class", "C"]) == 1
-    assert "SURVIVED: bound_short.one_row" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    (line,) = [line for line in printed.splitlines() if "bound_short.one_row " in line and "│" in line]
+    assert "SURVIVED" in line
+    assert "SURVIVED: bound_short.one_row" in printed
 
 
 def test_undecided_exits_3(verdicts: dict[str, Verdict], capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,6 +28,7 @@ _STYLES = {
     Verdict.SKIPPED: "yellow",
     Verdict.UNDECIDED: "yellow",
 }
+_WORDS = {Verdict.HELD: "SURVIVED", Verdict.SKIPPED: "SKIPPED", Verdict.UNDECIDED: "UNDECIDED"}
 _RIGHT_STYLES = {**_STYLES, Verdict.REFUTED: "bold red", Verdict.HELD: "green"}
 
 
@@ -93,15 +94,14 @@ def _print(out: Console, result: CatalogueResult) -> None:
 def _variants(result: CatalogueResult) -> Table:
     from nvfp4_moe.verification.mutants.smallest import smallest_input
 
-    table = _table(f"Known-wrong variants on {result.device}", "variant", "class", "verdict", "refuted by")
+    table = _table(f"Known-wrong variants on {result.device}", "variant", "class", "refuted by")
     table.add_column("smallest input", overflow="fold", ratio=1)
     for mutant, judged in result.mutants:
         refuted = judged.verdict is Verdict.REFUTED
         table.add_row(
             mutant.id,
             mutant.fault_class,
-            Text(str(judged.verdict), style=_STYLES[judged.verdict]),
-            judged.check or "",
+            Text(judged.check or "" if refuted else _WORDS[judged.verdict], style=_STYLES[judged.verdict]),
             f"{judged.cases:,}",
             f"{judged.seconds:.1f} s",
             Text(shown(smallest_input(judged.witness) if refuted else judged.detail)),
