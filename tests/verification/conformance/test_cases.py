@@ -191,7 +191,7 @@ def test_masked_cases_cover_experts_widths_slabs_offsets_and_strides(operation: 
     assert len({case.row_gap for case in cases}) > 3
     assert {(case.values, case.dtype) for case in cases} == set(product(VALUES, DTYPES))
     assert {case.global_scales for case in cases} == set(GLOBAL_SCALES)
-    assert sum(case.elements for case in cases) < 20e6
+    assert sum(case.elements for case in cases) < 22e6
 
 
 def test_ids_of_a_wider_tensor_are_calls_of_their_own() -> None:
