@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from nvfp4_moe.analysis.figures.theme import HATCHES, Theme, applied, heading, new_figure
+from nvfp4_moe.analysis.figures.theme import HATCHES, Theme, applied, as_label, heading, new_figure
 from nvfp4_moe.analysis.savings import EXACT, MEBIBYTE, Saving, Savings
 from nvfp4_moe.analysis.tables import mebibytes
 
@@ -52,7 +52,7 @@ def draw_bytes_by_model(
         _exact_marks(axes, [by_name[name][EXACT] for name in names], len(formulas), theme)
         longest = max(by_name[name][formula].peak_bytes for name in names for formula in formulas)
         axes.set_xlim(0, max(longest, 1) / MEBIBYTE * _ROOM)
-        axes.set_yticks(range(len(names)), names)
+        axes.set_yticks(range(len(names)), [as_label(name) for name in names])
         axes.set_ylim(len(names) - 0.45, -0.55)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")

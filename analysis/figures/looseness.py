@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
-from nvfp4_moe.analysis.figures.theme import Theme, applied, heading, new_figure
+from nvfp4_moe.analysis.figures.theme import Theme, applied, as_label, heading, new_figure
 from nvfp4_moe.analysis.savings_curves import LoosenessMap
 from nvfp4_moe.analysis.zoo_shape import ModelShape
 
@@ -87,7 +87,7 @@ def _name_models(axes: Axes, found: LoosenessMap, models: Sequence[ModelShape], 
     right = len(found.tokens) - 0.5
     for model, height, at in zip(known, heights, spread(heights, _NAME_GAP), strict=True):
         axes.annotate(
-            f"{model.name} ({model.num_experts:,})",
+            f"{as_label(model.name)} ({model.num_experts:,})",
             (right, height),
             xytext=(right + 0.6, at),
             va="center",

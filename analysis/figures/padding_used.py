@@ -9,10 +9,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import PercentFormatter
 
-from nvfp4_moe.analysis.figures.theme import Theme, applied, counted, heading, new_figure
+from nvfp4_moe.analysis.figures.theme import Theme, applied, as_label, counted, heading, new_figure
 from nvfp4_moe.analysis.savings_padding import PaddingUse
 
 _HALF = 0.28
+_LONGEST_NAME = 28
 _FEW = 12
 """Up to so many routings stand as points, a box would say more than they do."""
 
@@ -45,7 +46,9 @@ def draw_padding_used(uses: Sequence[PaddingUse], *, theme: Theme) -> Figure:
         axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="x")
-        axes.set_xlabel("padding rows of the routing / padding rows of the bound, 127 x experts (%)")
+        axes.set_xlabel(
+            "padding rows of the routing / padding rows of the bound, 127 x experts (%)", loc="right"
+        )
         heading(axes, "Padding that routings use, under the bound", *_sources(traces, families), theme=theme)
         figure.legend(loc="outside lower left", ncols=3)
     return figure
@@ -65,7 +68,9 @@ def _sources(traces: Sequence[PaddingUse], families: Sequence[PaddingUse]) -> li
 
 
 def _label(use: PaddingUse) -> str:
-    return use.name if use.kind == "family" else f"{use.name}, {use.batching}"
+    return (
+        use.name if use.kind == "family" else f"{as_label(use.name, longest=_LONGEST_NAME)}, {use.batching}"
+    )
 
 
 def _row(axes: Axes, use: PaddingUse, row: int, theme: Theme) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
+import warnings
+from collections.abc import Iterator
 from xml.sax.saxutils import quoteattr
 
 import matplotlib
 from matplotlib.figure import Figure
 
-from nvfp4_moe.analysis.figures.theme import FONT
+from nvfp4_moe.analysis.figures.theme import FONT, plain
 
 PNG_DPI = 160
 _FAMILY = f"font-family: '{FONT}'"
@@ -37,7 +40,7 @@ def to_svg(figure: Figure, *, name: str, label: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"name must be lower-case letters, digits, - and _, got {name!r:.60}")
     out = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), _any_glyph():
         figure.savefig(
             out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
         )
@@ -45,7 +48,7 @@ def to_svg(figure: Figure, *, name: str, label: str) -> str:
     text = _TAG.sub(lambda tag: _LONG_DECIMAL.sub(r"\1", tag[0]), text[text.index("<svg") :])
     text = _IDS.sub(lambda match: f"{match[1]}{name}-", text)
     text = text.replace("*{", f"#{name} *{{").replace(_FAMILY, _FALLBACK)
-    attributes = f'id="{name}" role="img" aria-label={quoteattr(" ".join(label.split()))}'
+    attributes = f'id="{name}" role="img" aria-label={quoteattr(plain(" ".join(label.split())))}'
     text = text.replace("<svg", f"<svg {attributes}", 1)
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
@@ -53,5 +56,14 @@ def to_svg(figure: Figure, *, name: str, label: str) -> str:
 def to_png(figure: Figure, *, dpi: int = PNG_DPI) -> bytes:
     """Return the bytes of a PNG file."""
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
+    with _any_glyph():
+        figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
     return out.getvalue()
+
+
+@contextlib.contextmanager
+def _any_glyph() -> Iterator[None]:
+    """Let names in scripts that the font lacks pass: an SVG shows them in the reader's fonts, a PNG as boxes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        yield

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from nvfp4_moe.analysis.figures.theme import LINES, Theme, applied, counted, heading, new_figure
+from nvfp4_moe.analysis.figures.theme import LINES, Theme, applied, as_label, counted, heading, new_figure
 from nvfp4_moe.analysis.savings_curves import Curve, Curves
 
 _MARKS = 8
@@ -32,7 +32,7 @@ def draw_rows_by_tokens(curves: Curves, *, theme: Theme) -> Figure:
             _line(ratio, curves, curve, place, theme, relative=True)
         heading(
             rows,
-            f"Scale rows against batched tokens: {model.name}",
+            f"Scale rows against batched tokens: {as_label(model.name)}",
             f"{counted(curves.shard.num_experts, 'expert')} on the rank, topk {model.topk}, tile 128; every formula told the "
             "tokens of the axis",
             theme=theme,

@@ -128,3 +128,16 @@ def heading(axes: Axes, title: str, *lines: str, theme: Theme) -> None:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: 1 expert, 2 experts."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def plain(text: str) -> str:
+    """Return text from outside with a mark in place of every character that XML or a terminal could not bear."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def as_label(name: str, *, longest: int = 40) -> str:
+    """Return a name from outside as matplotlib may draw it: harmless, short, and no mathematics between dollars."""
+    short = plain(name)
+    if len(short) > longest:
+        short = f"{short[: longest - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return short.replace("$", r"\$")

@@ -250,7 +250,7 @@ def _write_folder(
     from nvfp4_moe.analysis.tables import to_csv
 
     files = [
-        ("savings.csv", to_csv([line.to_json() for line in found.lines]).encode()),
+        ("savings.csv", to_csv([line.to_json() for line in found.lines]).encode("utf-8", "backslashreplace")),
         ("savings.json", document.encode()),
     ]
     for name, data in files:

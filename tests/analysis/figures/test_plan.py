@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from xml.etree import ElementTree
 
 from matplotlib.figure import Figure
 
 from nvfp4_moe.analysis.figures.plan import plan_figures
+from nvfp4_moe.analysis.figures.render import to_png, to_svg
 from nvfp4_moe.analysis.figures.theme import THEMES
 from nvfp4_moe.analysis.savings import Savings, savings
 from nvfp4_moe.analysis.savings_padding import PaddingUse
@@ -51,3 +54,27 @@ def test_names_from_outside_become_harmless_and_stay_apart() -> None:
         "rows_by_tokens-model",
         f"rows_by_tokens-31m{'x' * 37}",
     ]
+
+
+NAMES = ("$a$ b_{", "$", "\x1b[31m\0", "\udcff", "x" * 300, "<&>\"'", " ")
+NOT_IN_THE_FONT = "\u4e2d\u6587"
+
+
+def test_names_from_outside_are_drawn_harmlessly(
+    uses: list[PaddingUse], assert_legible: Callable[[Figure], None]
+) -> None:
+    models = [replace(ZOO["Mixtral-8x7B"], name=name) for name in NAMES]
+    found = savings(models, max_num_batched_tokens=[1])
+    named = [replace(uses[0], name=name) for name in NAMES]
+    for planned in plan_figures(found, uses=[*named, *uses[1:]], shards=found.shards[:1])[:3]:
+        figure = planned.draw(THEMES["light"])
+        assert_legible(figure)
+        ElementTree.fromstring(to_svg(figure, name=planned.name, label=planned.label).encode())
+
+
+def test_a_name_that_the_font_lacks_warns_nobody() -> None:
+    found = savings([replace(ZOO["Mixtral-8x7B"], name=NOT_IN_THE_FONT)], max_num_batched_tokens=[1])
+    (planned,) = plan_figures(found)
+    figure = planned.draw(THEMES["light"])
+    assert NOT_IN_THE_FONT in to_svg(figure, name=planned.name, label=planned.label)
+    assert to_png(figure, dpi=30)
