@@ -13,6 +13,7 @@
 #   CONSTRAINTS=FILE                      other pins, for example another torch
 #   LEVEL=2  TRACES=FILES  VERIFY_ARGS=.. what `make verify` is told
 #   TESTS=PATH  PYTEST_ARGS=..            what `make test` is told
+#   TARGETS="100a 120a"                   what `make blackwell` compiles (all without)
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -24,6 +25,7 @@ TRACES ?= $(wildcard examples/router_traces/*.npz)
 VERIFY_ARGS ?=
 TESTS ?=
 PYTEST_ARGS ?=
+TARGETS ?=
 
 ifeq ($(VENV),none)
   ENVIRONMENT :=
@@ -36,7 +38,7 @@ else
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install verify mutants test test-gpu lint format typecheck bench wheel clean
+.PHONY: help install verify mutants test test-gpu blackwell lint format typecheck bench wheel clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -63,6 +65,18 @@ test: $(ENVIRONMENT) ## run the test suite
 
 test-gpu: $(ENVIRONMENT) ## on a machine with a GPU: device tests, conformance of the kernels, sanitizer, times
 	RUN="$(RUN)" LEVEL=$(LEVEL) bash .ci/run-gpu
+
+# CUTLASS's headers and the disassembler, and nvcc too where it is not on PATH, go into a folder of their own: the package
+# of the headers asks for much that is not needed for them.
+BLACKWELL := build/blackwell
+blackwell: $(ENVIRONMENT) ## compile Blackwell's grouped GEMM and look for its instruction (a minute and 6 GB a target)
+	@mkdir -p $(BLACKWELL)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(BLACKWELL) \
+	    nvidia-cutlass==4.2.0.0 nvidia-cuda-nvdisasm==13.2.86 $(if $(shell command -v nvcc),,$(TOOLKIT))
+	PYTHONPATH=src:$(BLACKWELL) $(if $(shell command -v nvcc),,CUDA_HOME=$(BLACKWELL)/nvidia/cu13) \
+	    $(filter-out PYTHONPATH=src,$(RUN)) tools/check_blackwell.py $(TARGETS)
+TOOLKIT := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 \
+    nvidia-cuda-cccl==13.0.85
 
 lint: $(ENVIRONMENT) ## formatting, lint, spelling, import layers
 	$(RUN) -m ruff format --check .
