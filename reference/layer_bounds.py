@@ -107,7 +107,7 @@ def activated_ends(ends: Ends, activation: str, ops: Operations) -> Ends:
 
 def _silu_ends(low: Tensor, high: Tensor, ops: Operations) -> Ends:
     """Return the least and the greatest float32 SiLU over all inputs of the type in [low, high]."""
-    least, greatest = _range_tables(low.dtype, ops)
+    least, greatest = (table.to(low.device) for table in _range_tables(low.dtype, ops))
     first, last = _rank(low), _rank(high)
     level = torch.log2((last - first + 1).to(torch.float64)).floor().to(torch.int64)
     second = last - (1 << level) + 1
@@ -156,7 +156,10 @@ def dequantized_ends(ends: Ends, gscale: Tensor, ops: Operations) -> Ends:
     amax_low = torch.where(straddles, 0.0, torch.minimum(low.abs(), high.abs())).amax(-1)
     amax_high = torch.maximum(low.abs(), high.abs()).amax(-1)
     byte_low, byte_high = (_scale_byte(amax, gscale, ops) for amax in (amax_low, amax_high))
-    least, greatest = (torch.full(low.shape, bound, dtype=torch.float64) for bound in (torch.inf, -torch.inf))
+    least, greatest = (
+        torch.full(low.shape, bound, dtype=torch.float64, device=low.device)
+        for bound in (torch.inf, -torch.inf)
+    )
     for further in range(int((byte_high - byte_low).max()) + 1 if byte_low.numel() else 0):
         byte = torch.minimum(byte_low + further, byte_high).to(torch.uint8)
         scale = decode_ue4m3(byte)
@@ -169,7 +172,7 @@ def dequantized_ends(ends: Ends, gscale: Tensor, ops: Operations) -> Ends:
 
 
 def _scale_byte(amax: Tensor, gscale: Tensor, ops: Operations) -> Tensor:
-    sixth = ops.reciprocal(torch.full((), E2M1.max))
+    sixth = ops.reciprocal(torch.full((), E2M1.max, device=amax.device))
     return encode_ue4m3(gscale * (amax * sixth)).to(torch.int64)
 
 
@@ -177,7 +180,7 @@ def _gemm2_ends(stages: LayerStages, operand: Ends, accumulator: Accumulator, dt
     low, high = operand
     operands = stages.operands2
     middle, radius, largest = (low + high) / 2, (high - low) / 2, torch.maximum(low.abs(), high.abs())
-    ends = [torch.zeros(stages.gemm2.shape, dtype=torch.float64) for _ in range(2)]
+    ends = [torch.zeros(stages.gemm2.shape, dtype=torch.float64, device=low.device) for _ in range(2)]
     for expert, (first, end) in enumerate(
         zip(operands.expert_offsets[:-1], operands.expert_offsets[1:], strict=True)
     ):

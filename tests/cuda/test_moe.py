@@ -13,7 +13,9 @@ from torch import Tensor
 from nvfp4_moe.cuda.activations import apply_activation
 from nvfp4_moe.cuda.moe import run_cutlass_moe_fp4, workspace_shapes
 from nvfp4_moe.reference.activations import ACTIVATIONS
-from nvfp4_moe.reference.arithmetic import IEEE
+from nvfp4_moe.reference.arithmetic import IEEE, HardwareOperations
+from nvfp4_moe.reference.gemm_bounds import ACCUMULATORS
+from nvfp4_moe.reference.layer_bounds import layer_interval
 from nvfp4_moe.verification.conformance.layer_cases import LayerCase
 from nvfp4_moe.verification.conformance.layer_data import LayerInputs, make_layer
 
@@ -79,6 +81,22 @@ def test_the_argument_list_is_the_seeds() -> None:
 def test_golden_bytes(activation: str, dtype: str, gemm: str) -> None:
     inputs = make_layer(replace(CASE, activation=activation, dtype=dtype))
     assert run(inputs, gemm=gemm).equal(inputs.stages(IEEE).output)
+
+
+@pytest.mark.parametrize("activation", ["silu", "relu2_no_mul"])
+def test_golden_bytes_in_the_arithmetic_of_a_chip(activation: str) -> None:
+    """With measured tables; the interval of the same arithmetic is one value and says the same."""
+    ops = HardwareOperations("NVIDIA H200")
+    inputs = make_layer(replace(CASE, activation=activation))
+    stages = inputs.stages(ops)
+    output = run(inputs, arithmetic="hardware")
+    assert output.equal(stages.output)
+    low, high = layer_interval(
+        stages, inputs.weights.a2_gscale, inputs.sum_weights, activation=activation, ops=ops,
+        accumulator=ACCUMULATORS["truncating_mma"],
+    )  # fmt: skip
+    assert low.equal(high)
+    assert low.equal(output)
 
 
 @pytest.mark.parametrize("sizing", ["proposed", "exact_any", "vllm_env"])
