@@ -3,10 +3,11 @@
 | name | of (rows, 2n) or (rows, n) | gated |
 |---|---|---|
 | `silu` | silu(gate) * up, the gate in the first n columns (`silu.silu_and_mul`) | yes |
-| `silu_no_mul` | silu(x): its float32 value (`silu.silu`), rounded once | no |
+| `silu_no_mul` | silu(x): its correctly rounded float32 value (`silu.silu`), rounded once more | no |
 | `relu2_no_mul` | max(x, 0)^2: the square in float32, rounded once | no |
 
-The names are vLLM's. NaN results are the positive quiet NaN of the type; relu2 of NaN is NaN.
+The names are vLLM's. Only `silu`, which a quantizer computes on its way, depends on the arithmetic. NaN results are the
+positive quiet NaN of the type; relu2 of NaN is NaN.
 """
 
 from __future__ import annotations
@@ -36,12 +37,13 @@ class Activation:
 
 @keeps_subnormals
 def _silu_no_mul(rows: Tensor, arithmetic: Arithmetic | str | Operations) -> Tensor:
-    return _rounded(silu(rows, arithmetic=arithmetic), rows.dtype)
+    del arithmetic
+    return _rounded(silu(rows), rows.dtype)
 
 
 @keeps_subnormals
 def _relu2_no_mul(rows: Tensor, arithmetic: Arithmetic | str | Operations) -> Tensor:
-    del arithmetic  # a product is rounded correctly in every arithmetic
+    del arithmetic
     positive = rows.to(torch.float32).clamp(min=0.0)
     return _rounded(positive * positive, rows.dtype)
 

@@ -95,7 +95,7 @@ def activated_ends(ends: Ends, activation: str, ops: Operations) -> Ends:
         of = activation_named(activation).apply
         return of(low, ops), of(high, ops)
     if activation == "silu_no_mul":
-        least, greatest = _silu_ends(low, high, ops)
+        least, greatest = _silu_ends(low, high, IEEE)  # as `activations` says
         return least.to(low.dtype), greatest.to(low.dtype)
     (gate_low, up_low), (gate_high, up_high) = low.chunk(2, dim=-1), high.chunk(2, dim=-1)
     silu_ends = _silu_ends(gate_low, gate_high, ops)

@@ -83,7 +83,7 @@ def test_golden_bytes(activation: str, dtype: str, gemm: str) -> None:
     assert run(inputs, gemm=gemm).equal(inputs.stages(IEEE).output)
 
 
-@pytest.mark.parametrize("activation", ["silu", "relu2_no_mul"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_golden_bytes_in_the_arithmetic_of_a_chip(activation: str) -> None:
     """With measured tables; the interval of the same arithmetic is one value and says the same."""
     ops = HardwareOperations("NVIDIA H200")
