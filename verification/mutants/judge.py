@@ -238,7 +238,10 @@ def _pass(entry: RightSubject, device: str, seed: int) -> Judged:
                 )
             if report.not_run is not None:
                 judged = replace(judged, verdict=Verdict.UNDECIDED, detail=report.not_run)
-    return judged if judged.cases else replace(judged, verdict=Verdict.SKIPPED, detail="no case was accepted")
+    undecided = judged.verdict is Verdict.UNDECIDED
+    if judged.cases or undecided:
+        return judged
+    return replace(judged, verdict=Verdict.SKIPPED, detail="no case was accepted")
 
 
 def _reports(
