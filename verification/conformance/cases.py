@@ -157,7 +157,7 @@ def quant_cases(operation: str, *, level: int, seed: int) -> Iterator[QuantCase]
             values=_values_of(index, pick >> 8, group),
             global_scales=GLOBAL_SCALES[(pick >> 16) % len(GLOBAL_SCALES)],
             extra_scale_rows=(0, 0, 0, 0, 128, 128, 256, 384)[pick >> 24 & 7],
-            offset=(0, 0, 0, 0, 4, 16, 32, 64)[pick >> 32 & 7],
+            offset=(0, 0, 0, 8, 4, 16, 32, 64)[pick >> 32 & 7],
             offset_all=bool(pick >> 40 & 1),
             row_gap=_ROW_GAPS[index % len(_ROW_GAPS)] if group == "strided" else 0,
         )
@@ -215,7 +215,7 @@ def masked_cases(operation: str, *, seed: int) -> Iterator[QuantCase]:
             dtype=("bf16", "f16")[index & 1],
             values=_values_of(index, pick >> 8, group),
             global_scales=GLOBAL_SCALES[(pick >> 16) % len(GLOBAL_SCALES)],
-            offset=(0, 0, 0, 0, 4, 16, 32, 64)[pick >> 32 & 7] if group == "masked" else 0,
+            offset=(0, 0, 0, 8, 4, 16, 32, 64)[pick >> 32 & 7] if group == "masked" else 0,
             offset_all=bool(pick >> 40 & 1),
             row_gap=_ROW_GAPS[index % len(_ROW_GAPS)] if group == "strided" else 0,
         )

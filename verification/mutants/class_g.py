@@ -19,6 +19,7 @@ from nvfp4_moe.verification.mutants.wrap import (
     QuantCall,
     after,
     around,
+    flip,
     returning,
 )
 
@@ -134,6 +135,12 @@ def _whole_words_of_codes(call: QuantCall) -> None:
         write_outside(call.output, rows * width, 0)
 
 
+def _vectors_from_eight(call: QuantCall) -> None:
+    """Lose the first byte of the codes where they begin in the middle of a vector: it was rounded down to its start."""
+    if call.routed_rows and call.output.data_ptr() % _VECTOR_BYTES == _VECTOR_BYTES // 2:
+        flip(call.output, 0, 0)
+
+
 def _experts_modulo(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], None]:
     """Expert 0 is quantized again with the scale of the last one, in the idle lane of the last block of four."""
 
@@ -222,6 +229,15 @@ MUTANTS = (
         refuted_by=("quant.guard",),
         devices=("cpu", "cuda"),
         target=SubjectMutant(factory=after(QUANT, _whole_words_of_codes)),
+    ),
+    Mutant(
+        id="tail_oob.vectors_from_eight",
+        fault_class="G",
+        stands_for=("G4",),
+        change="the first byte of the codes is wrong, only where they begin 8 bytes off a vector of 16",
+        refuted_by=("quant.golden",),
+        devices=("cpu", "cuda"),
+        target=SubjectMutant(factory=after(QUANT, _vectors_from_eight)),
     ),
     Mutant(
         id="tail_oob.experts_modulo",

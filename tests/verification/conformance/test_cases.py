@@ -136,10 +136,10 @@ def chosen(case: QuantCase, name: str) -> object:
         ("tokens_per_expert", SMALL_ROUTINGS, "dtype", DTYPES),
         ("values", tuple(VALUES), "dtype", DTYPES),
         ("values", tuple(VALUES), "global_scales", GLOBAL_SCALES),
-        ("width_class", (0, 1, 2, 3, 4), "offset", (0, 4, 16, 32, 64)),
+        ("width_class", (0, 1, 2, 3, 4), "offset", (0, 4, 8, 16, 32, 64)),
         ("width_class", (0, 1, 2, 3, 4), "extra_scale_rows", (0, 128, 256, 384)),
         ("width_class", (0, 1, 2, 3, 4), "unrouted_rows", (0, 1, 5, 130)),
-        ("offset", (4, 16, 32, 64), "offset_all", (True, False)),
+        ("offset", (4, 8, 16, 32, 64), "offset_all", (True, False)),
     ],
 )
 def test_pairs_of_choices_meet(
@@ -187,7 +187,7 @@ def test_masked_cases_cover_experts_widths_slabs_offsets_and_strides(operation: 
     assert {case.k for case in cases} >= {*SMALL_WIDTHS, 512, 1056, 2880, 7168}
     assert max(max(case.tokens_per_expert) for case in cases) > 512
     assert max(max(case.tokens_per_expert) + case.unrouted_rows for case in cases) > 262
-    assert {case.offset for case in cases} == {0, 4, 16, 32, 64}
+    assert {case.offset for case in cases} == {0, 4, 8, 16, 32, 64}
     assert len({case.row_gap for case in cases}) > 3
     assert {(case.values, case.dtype) for case in cases} == set(product(VALUES, DTYPES))
     assert {case.global_scales for case in cases} == set(GLOBAL_SCALES)
