@@ -43,6 +43,7 @@ struct Shape {
   static constexpr int kSharedBytes = kBarriersAt + 16 * kStages + 1024;  // 1,024: the base is aligned by hand
   // What the threads hand around is what the block was launched with; more is waited for without end.
   static constexpr int kLaunchRegisters = kRegistersOfAll / kThreads / kRegisterGrain * kRegisterGrain;
+  static_assert(kMostRows == 64 || kMostRows == 256, "tiles of rows that multiply_all has");
   static_assert(kGroups * kRegisters + kCopyRegisters <= (kGroups + 1) * kLaunchRegisters, "no such registers");
 };
 
@@ -78,7 +79,6 @@ __device__ __forceinline__ int32_t padded_rows(int32_t rows) {
   if (rows <= 16) return 16;
   if (rows <= 32) return 32;
   if (rows <= 64) return 64;
-  if (S::kMostRows <= 128) return rows <= 96 ? 96 : 128;
   return rows <= 128 ? 128 : rows <= 192 ? 192 : 256;
 }
 
@@ -201,10 +201,10 @@ __device__ __forceinline__ void make_operands(uint32_t (&operands)[2][4], const 
 }
 
 template <int kTokens>
-__device__ __forceinline__ void multiply_two(float (&sums)[kTokens / 2], const uint32_t (&operands)[2][4], uint32_t rows) {
+__device__ __forceinline__ void multiply_two(float (&sums)[kTokens / 2], const uint32_t (&operands)[2][4], uint32_t tile) {
   products_begin();
-  Product<kTokens>::add(sums, operands[0], tile_descriptor(rows));
-  Product<kTokens>::add(sums, operands[1], tile_descriptor(rows + 2 * kProductK));
+  Product<kTokens>::add(sums, operands[0], tile);
+  Product<kTokens>::add(sums, operands[1], tile + tile_bytes(2 * kProductK));
   products_issued();
 }
 
@@ -237,13 +237,14 @@ __device__ __forceinline__ void multiply_unit(const KernelArguments& given, cons
 #pragma unroll 1
   for (int32_t step = 0; step < given.steps; ++step) {
     barrier_wait(ring.full(), ring.parity);
-    const uint32_t stage = ring.stage_address();
+    const uint32_t stage = ring.stage_address(), tile = tile_word(stage);
     const bool inside_k = step * kStepBlocks + 2 * lane.inside < blocks;
     const LaneCodes codes[2] = {load_codes<S>(stage, lane, 0, inside_k), load_codes<S>(stage, lane, 1, inside_k)};
 #pragma unroll
     for (int word = 0; word < 4; ++word) {
       make_operands(operands[word % 2], codes, word);
-      multiply_two<kTokens>(sums, operands[word % 2], stage + word / 2 * kTokens * kHalfRowBytes + word % 2 * 4 * kProductK);
+      const int bytes = word / 2 * kTokens * kHalfRowBytes + word % 2 * 4 * kProductK;
+      multiply_two<kTokens>(sums, operands[word % 2], tile + tile_bytes(bytes));
       wait_for_products<1>();  // those of the word before are done with their operands
       if (word == 0 && step > 0 && arrives) barrier_arrive(before);  // and with the last stage
     }
@@ -264,16 +265,9 @@ __device__ __forceinline__ void multiply_all(const KernelArguments& given, Ring<
     if (tokens == 8) multiply_unit<S, Type, 8>(given, unit, lane, ring);
     if (tokens == 16) multiply_unit<S, Type, 16>(given, unit, lane, ring);
     if (tokens == 32) multiply_unit<S, Type, 32>(given, unit, lane, ring);
-    if constexpr (S::kMostRows >= 64) {
-      if (tokens == 64) multiply_unit<S, Type, 64>(given, unit, lane, ring);
-    }
-    if constexpr (S::kMostRows == 128) {
-      if (tokens == 96) multiply_unit<S, Type, 96>(given, unit, lane, ring);
-    }
-    if constexpr (S::kMostRows >= 128) {
-      if (tokens == 128) multiply_unit<S, Type, 128>(given, unit, lane, ring);
-    }
+    if (tokens == 64) multiply_unit<S, Type, 64>(given, unit, lane, ring);
     if constexpr (S::kMostRows == 256) {
+      if (tokens == 128) multiply_unit<S, Type, 128>(given, unit, lane, ring);
       if (tokens == 192) multiply_unit<S, Type, 192>(given, unit, lane, ring);
       if (tokens == 256) multiply_unit<S, Type, 256>(given, unit, lane, ring);
     }

@@ -7,11 +7,9 @@
 
 namespace nvfp4_moe::gemm {
 
-// The forms differ in tile sizes alone; all give the same bits.
-using FewRows = Shape<4, 32, 7, 112, 32>;
-using SomeRows = Shape<4, 64, 6, 112, 32>;
-using MoreRows = Shape<2, 128, 5, 240, 24>;
+using FewRows = Shape<4, 64, 6, 112, 32>;
 using ManyRows = Shape<2, 256, 3, 240, 24>;
+
 using EncodeTiled = decltype(&cuTensorMapEncodeTiled);
 
 inline EncodeTiled encode_tiled() {
@@ -73,10 +71,8 @@ template <class Type>
 cudaError_t launch_type(const GemmArguments& call, const Workspace& workspace, int form, cudaStream_t stream) {
   Maps maps;
   if (!encode_maps(maps, call, workspace)) return cudaErrorInvalidValue;
-  if (form == 0) return launch_form<FewRows, Type>(call, workspace, maps, stream);
-  if (form == 1) return launch_form<SomeRows, Type>(call, workspace, maps, stream);
-  if (form == 2) return launch_form<MoreRows, Type>(call, workspace, maps, stream);
-  return launch_form<ManyRows, Type>(call, workspace, maps, stream);
+  return form == 0 ? launch_form<FewRows, Type>(call, workspace, maps, stream)
+                   : launch_form<ManyRows, Type>(call, workspace, maps, stream);
 }
 
 }  // namespace nvfp4_moe::gemm

@@ -7,8 +7,9 @@
 
 namespace nvfp4_moe::gemm {
 
-// Forms of the kernel, by the rows of an expert that their tiles are made for. They give the same bits.
-constexpr int kForms = 4;
+// Forms of the kernel: tiles for few rows an expert, and for many. They give the same bits.
+constexpr int kForms = 2;
+constexpr int64_t kFewRows = 64;  // an expert, at most: where the two are equally fast (E = 256, K = 7,168, N = 4,096)
 
 struct Workspace {
   uint16_t* rows;      // bfloat16 (rows, K rounded up to 128)

@@ -116,12 +116,13 @@ __device__ __forceinline__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// A tile of rows of 128 bytes in the 128-byte swizzle, K innermost, groups of eight rows 1,024 bytes apart.
-__device__ __forceinline__ uint64_t tile_descriptor(uint32_t address) {
-  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  constexpr uint64_t kGroupBytes = uint64_t{1024 >> 4} << 32;
-  constexpr uint64_t kUnused = uint64_t{1} << 16;
-  return kSwizzle128 | kGroupBytes | kUnused | ((address & 0x3FFFF) >> 4);
-}
+// A tile of rows of 128 bytes in the 128-byte swizzle, K innermost, groups of eight rows 1,024 bytes apart: its descriptor
+// is the constant upper word and a lower one with the address in units of 16 bytes. Bytes further on are added to the lower
+// word alone, which keeps the instructions between two products few.
+constexpr uint32_t kTileAbove = 1u << 30 | 1024u >> 4;
+constexpr uint32_t kTileUnused = 1u << 16;
+
+__device__ __forceinline__ uint32_t tile_word(uint32_t address) { return kTileUnused | address >> 4; }
+constexpr uint32_t tile_bytes(uint32_t bytes) { return bytes >> 4; }
 
 }  // namespace nvfp4_moe::gemm

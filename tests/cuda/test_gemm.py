@@ -18,7 +18,7 @@ from nvfp4_moe.reference.formats import E2M1, E4M3
 from nvfp4_moe.verification.bench.gemm_case import GemmCase, make_case
 
 Gemm = Callable[..., None]
-FORMS = 4
+FORMS = 2
 
 
 def hopper_form(form: int) -> Gemm:

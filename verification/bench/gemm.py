@@ -1,8 +1,8 @@
 """Speed of the grouped GEMM on Hopper, beside torch's bfloat16 grouped_mm and the plain two-step form of the same run.
 
-    python -m nvfp4_moe.verification.bench.gemm [--tokens N ...] [--forms N ...] [--json FILE]
+    python -m nvfp4_moe.verification.bench.gemm [--tokens N ...] [--experts N --n N --k N] [--forms N ...] [--json FILE]
 
-E = 256 experts, K = 7,168, N = 4,096, top-8, every expert hit. Subjects:
+By default E = 256 experts, K = 7,168, N = 4,096; top-8, every expert hit. Subjects:
 
 - `own`: weights in NVFP4, dequantized on the way to the tensor cores; the time includes the preparation of the rows;
 - `form 0`, ...: the same with tile sizes forced, where asked for;
@@ -19,7 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,8 @@ CALLS = 5
 """Calls of a graph: each takes milliseconds and reads weights many times the size of the cache."""
 CHECKED_EXPERTS = 16
 HOPPER = (9, 0)
+N_MULTIPLE, K_MULTIPLE = 8, 32
+"""What Hopper's kernel takes."""
 OWN, TORCH, TWO_STEP = "own", "torch", "two step"
 
 Gemm = Callable[..., None]
@@ -195,21 +197,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description="Time the grouped GEMM of Hopper.")
     parser.add_argument("--tokens", type=int, nargs="+", default=TOKENS)
+    for name, size in asdict(Sizes()).items():
+        parser.add_argument(f"--{name}", type=int, default=size)
     parser.add_argument(
         "--forms", type=int, nargs="*", default=(), help="forms of the kernel to time as well"
     )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    if min(given.tokens) * TOPK < Sizes().experts:
-        parser.error(f"--tokens must be at least {-(-Sizes().experts // TOPK)}, so that every expert is hit")
+    if given.experts < 1 or min(given.tokens) * TOPK < given.experts:
+        parser.error(f"--tokens must be at least {-(-given.experts // TOPK)}, so that every expert is hit")
+    if given.n < 1 or given.n % N_MULTIPLE or given.k < 1 or given.k % K_MULTIPLE:
+        parser.error(f"--n must be a positive multiple of {N_MULTIPLE} and --k of {K_MULTIPLE}")
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != HOPPER:
         parser.error("no CUDA device of compute capability 9.0 is present")
     timer = GraphTimer(torch.device("cuda", torch.cuda.current_device()))
     machine = present_gemm_machine(timer, forms=given.forms)
-    rows = measure(machine, seed=given.seed, progress=lambda _: None, tokens=given.tokens)
+    sizes = Sizes(experts=given.experts, n=given.n, k=given.k)
+    rows = measure(machine, seed=given.seed, progress=lambda _: None, tokens=given.tokens, sizes=sizes)
     name = torch.cuda.get_device_name()
-    print("\n".join([f"{name}, torch {torch.__version__}, seed {given.seed}", *lines(rows)]))
+    told = f"E = {sizes.experts}, N = {sizes.n:,}, K = {sizes.k:,}"
+    print("\n".join([f"{name}, torch {torch.__version__}, seed {given.seed}, {told}", *lines(rows)]))
     if given.json is not None:
         given.json.write_text(
             json.dumps({"device": name, "torch": torch.__version__, "gemm": rows}, indent=1) + "\n"

@@ -20,10 +20,7 @@ GemmArguments arguments(const TensorView& out, const TensorView& a, const Tensor
   return call;
 }
 
-int form_for(const GemmArguments& call) {
-  const int64_t rows_an_expert = ceil_div(call.rows, call.experts);
-  return rows_an_expert <= 16 ? 0 : rows_an_expert <= 64 ? 1 : rows_an_expert <= 96 ? 2 : 3;
-}
+int form_for(const GemmArguments& call) { return ceil_div(call.rows, call.experts) <= kFewRows ? 0 : 1; }
 
 // `rows` is bfloat16 (rows, K rounded up to 128) and `tile_ends` int32 (E,): room that the caller lends. `form` -1 lets the
 // shapes choose.

@@ -111,7 +111,9 @@ def test_unknown_values_are_refused() -> None:
         make_case([1], n=8, k=32, values="small")
 
 
-@pytest.mark.parametrize("arguments", [["--tokens", "3"], []])
+@pytest.mark.parametrize(
+    "arguments", [["--tokens", "3"], ["--k", "48"], ["--n", "12"], ["--experts", "0"], []]
+)
 def test_bad_command_lines(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[Any]
 ) -> None:
