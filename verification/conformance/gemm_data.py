@@ -16,6 +16,7 @@ from nvfp4_moe.verification.conformance.gemm_cases import GemmCase
 from nvfp4_moe.verification.counter import below, bits, words
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
+_NAN_SCALE = 0x7F
 _LARGEST_SCALE = 0x7E
 _ONE, _DOUBLE = 0x38, 0x08
 """Scale bytes: that of 1, and what doubles a power of two."""
@@ -115,6 +116,8 @@ def make_gemm(case: GemmCase) -> GemmInputs:
     b = _codes(case, "b", experts * case.n)
     a_linear = _scales(case, "a", rows, blocks, one_hot=case.values == "one_hot")
     b_linear = _scales(case, "b", experts * case.n, blocks, one_hot=case.values == "one_hot_weight")
+    if case.values == "any" and rows > 1:
+        a_linear[-1, -1] = b_linear[-1, 0] = _NAN_SCALE  # a row, and a column of the last expert, are NaN
     if case.values == "cancelling":
         a, b, a_linear, b_linear = _cancelling(case, a, b, a_linear, b_linear)
     shape = (experts, case.n, -1)

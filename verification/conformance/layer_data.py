@@ -153,6 +153,12 @@ def _odd(case: LayerCase, name: str, count: int) -> Tensor:
     ).to(torch.float32)
 
 
+_COMMUTING = 2
+"""Terms whose order of addition does not matter."""
+_HALF_OF_A_BIT = 2.0**-24
+"""Of float32 at one."""
+
+
 def _router_weights(case: LayerCase) -> Tensor:
     """Return weights below one: of the exact family multiples of 1/4, so that tokens keep their values."""
     slots = case.tokens * case.topk
@@ -161,7 +167,15 @@ def _router_weights(case: LayerCase) -> Tensor:
         weights = torch.exp2(-below(raw, 3).to(torch.float32))
     else:
         weights = _odd(case, "router", slots) / (2 * case.topk)
-    return weights.view(case.tokens, case.topk)
+    weights = weights.view(case.tokens, case.topk)
+    if case.values == "exact" and case.topk > _COMMUTING:
+        # One row several times: a power of two comes to a tie of the output type; what is added to it piece by piece is
+        # lost, what is added up before is not. So another order of additions gives other bits.
+        ids = _ids(case)
+        same = (ids == ids[:, :1]).all(1)
+        weights[same, :1] = 1 + torch.finfo(DTYPES[case.dtype]).eps / 2
+        weights[same, 1:] = _HALF_OF_A_BIT
+    return weights
 
 
 def _ids(case: LayerCase) -> Tensor:

@@ -10,10 +10,15 @@ from torch import Tensor
 
 from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault, SubjectMutant
 from nvfp4_moe.verification.mutants.stepwise import Steps, wrong_steps
+from nvfp4_moe.verification.mutants.stepwise_gemm import GemmSteps, wrong_gemm
 from nvfp4_moe.verification.mutants.wrap import (
+    GEMM,
+    LAYER,
     MASKED,
     QUANT,
     ROUTING,
+    GemmCall,
+    LayerCall,
     MaskedCall,
     QuantCall,
     RoutingCall,
@@ -160,6 +165,29 @@ def _empty_slab_written(call: MaskedCall) -> None:
             call.scales[expert, 0, 0] = 0
 
 
+def _store_without_rows(call: GemmCall) -> None:
+    """The epilogue stores a row for the last expert although it has none: the row behind all experts' rows."""
+    if call.counts and call.counts[-1] == 0 and len(call.out) > call.routed_rows:
+        call.out[call.routed_rows, 0] = 0
+
+
+def _alpha_of_equal_offsets(alphas: Tensor, ends: Tensor) -> Tensor:
+    """The factor of a row is that of the first expert that begins with it."""
+    return alphas[_first_of_equal_offsets(ends, int(ends[-1]))]
+
+
+def _combine_skips_tokens(right: Callable[[LayerCall], None]) -> Callable[[LayerCall], None]:
+    """The output of a token that no expert has is not written; zero is due."""
+
+    def wrong(call: LayerCall) -> None:
+        stale = call.output.clone()
+        right(call)
+        nobody = (call.topk_ids < 0).all(1)
+        call.output[nobody] = stale[nobody]
+
+    return wrong
+
+
 def _mutant(
     name: str,
     faults: tuple[str, ...],
@@ -199,4 +227,10 @@ MUTANTS = (
             wrong_steps(Steps(expert_of_row=_behind_a_long_run)), "quant.golden", "quant.poison"),
     _mutant("empty_slab_written", ("I7",), "In the masked form a scale is written for an expert without rows.",
             SubjectMutant(factory=after(MASKED, _empty_slab_written)), "masked_quant.guard"),
+    _mutant("gemm_stores_nothing", ("I6",), "The GEMM stores an element of the row behind all when the last expert is empty.",
+            SubjectMutant(factory=after(GEMM, _store_without_rows), base="reference"), "gemm.guard"),
+    _mutant("gemm_alpha", ("I2",), "In the GEMM an expert's first row has the factor of an empty expert before it.",
+            wrong_gemm(lambda: GemmSteps(alpha_of_row=_alpha_of_equal_offsets)), "gemm.golden", "gemm.poison"),
+    _mutant("combine_skips_tokens", ("I7",), "The layer does not write the output of a token that no expert has.",
+            SubjectMutant(factory=around(LAYER, _combine_skips_tokens), base="reference"), "layer.coverage"),
 )  # fmt: skip

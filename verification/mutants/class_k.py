@@ -19,6 +19,7 @@ from nvfp4_moe.reference.silu import silu
 from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault
 from nvfp4_moe.verification.mutants.recipe_parts import unless_scale_zero, with_step
 from nvfp4_moe.verification.mutants.stepwise import Steps, wrong_steps
+from nvfp4_moe.verification.mutants.stepwise_gemm import GemmSteps, finish, wrong_gemm
 
 FAULTS = (
     PublicFault(
@@ -127,6 +128,10 @@ def _rounded(product: Tensor, dtype: torch.dtype) -> Tensor:
     return product.to(dtype).masked_fill_(product.isnan(), torch.nan)
 
 
+def _rounded_before_alpha(accumulated: Tensor, alpha: Tensor, dtype: torch.dtype) -> Tensor:
+    return finish(accumulated.to(dtype).to(torch.float32), alpha, dtype)
+
+
 def _mutant(name: str, stands_for: str, change: str, steps: Steps, *, fused: bool = False) -> Mutant:
     return Mutant(
         id=f"recipe.{name}",
@@ -170,4 +175,8 @@ MUTANTS = (
             Steps(activation=_product_not_rounded), fused=True),
     _mutant("scale_in_bf16", "K5", "The scale is rounded to bfloat16 on its way to the scale byte.",
             _scale(_scale_in_bf16)),
+    Mutant(id="recipe.gemm_rounded_twice", fault_class="K", stands_for=("K5",),
+           change="The GEMM's sums are rounded to the output type before alpha, and again behind it.",
+           refuted_by=("gemm.golden",), target=wrong_gemm(lambda: GemmSteps(finish=_rounded_before_alpha)),
+           devices=("cpu", "cuda")),
 )  # fmt: skip

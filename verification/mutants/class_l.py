@@ -14,6 +14,7 @@ from nvfp4_moe.reference.recipe_steps import Values, multiplier_unless_amax_zero
 from nvfp4_moe.verification.mutants.mutant import ModelMutant, Mutant, PublicFault, SubjectMutant
 from nvfp4_moe.verification.mutants.recipe_parts import with_step
 from nvfp4_moe.verification.mutants.stepwise import Steps, wrong_steps
+from nvfp4_moe.verification.mutants.stepwise_gemm import GemmSteps, wrong_gemm
 from nvfp4_moe.verification.mutants.wrap import QUANT, QuantCall, after
 
 FAULTS = (
@@ -101,6 +102,11 @@ def _first_byte_as_normal(scales: Tensor) -> Tensor:
     return torch.where(scales == LEAST_BYTE, 2.0**-7 * 1.125, decode_ue4m3(scales))
 
 
+def _nan_byte_as_number(scales: Tensor) -> Tensor:
+    """0x7F read as the number that would follow 448."""
+    return torch.where(scales == NAN_BYTE, 480.0, decode_ue4m3(scales))
+
+
 def _multiplier_unguarded(v: Values, ops: Operations) -> Tensor:
     return ops.reciprocal(v["decoded_scale"] * ops.reciprocal(v["global_encode_scale"]))
 
@@ -146,6 +152,10 @@ MUTANTS = (
             refuted_by=("cast.ue4m3",)),
     _mutant("multiplier_of_byte_one", "L4", "The multiplier is computed from 0x01 read as a normal number.",
             wrong_steps(Steps(recipe=with_step("decoded_scale", lambda v, ops: _first_byte_as_normal(v["block_scale"]))))),
+    _mutant("gemm_byte_one", "L4", "The GEMM reads the scale byte 0x01 as a normal number.",
+            wrong_gemm(lambda: GemmSteps(scales=_first_byte_as_normal)), ("gemm.golden",)),
+    _mutant("gemm_nan_as_480", "L3", "The GEMM reads the scale byte 0x7F as 480 in place of NaN.",
+            wrong_gemm(lambda: GemmSteps(scales=_nan_byte_as_number)), ("gemm.golden",)),
     _mutant("underflow_keeps_least_scale", "L5", "A block whose scale underflows keeps the least scale, 2^-9.",
             wrong_steps(_block_scale(_least_scale))),
     _mutant("guard_on_amax", "L5", "The guard against a zero scale looks at the maximum, not at the rounded scale.",

@@ -10,6 +10,7 @@ from torch import Tensor
 from nvfp4_moe.reference.casts import decode_e2m1, encode_e2m1
 from nvfp4_moe.verification.mutants.mutant import ModelMutant, Mutant, PublicFault, SubjectMutant
 from nvfp4_moe.verification.mutants.stepwise import Steps, block_amax, wrong_steps
+from nvfp4_moe.verification.mutants.stepwise_gemm import GemmSteps, wrong_gemm
 
 FAULTS = (
     PublicFault(
@@ -111,6 +112,10 @@ MUTANTS = (
             ModelMutant(factory=lambda model: replace(model, decode_e2m1=_exponent_zero_as_normal)), "cast.e2m1"),
     _mutant("decoder_minus_zero", "M2", "The golden model decodes code 8 alone as -0.5.",
             ModelMutant(factory=lambda model: replace(model, decode_e2m1=_zero_as_normal)), "cast.e2m1"),
+    _mutant("gemm_exponent_zero", "M2", "The GEMM decodes 0, 1, 8 and 9 as +-0.5 and +-0.75.",
+            wrong_gemm(lambda: GemmSteps(codes=_exponent_zero_as_normal)), "gemm.golden"),
+    _mutant("gemm_minus_zero", "M2", "The GEMM decodes code 8 alone as -0.5.",
+            wrong_gemm(lambda: GemmSteps(codes=_zero_as_normal)), "gemm.golden"),
     _mutant("encoder_code_one", "M2", "Between 0.75 and 0.875 an element gets code 1 in place of 2.",
             wrong_steps(Steps(codes=_code_one_as_normal))),
     _mutant("past_the_last_code", "M2", "A finite element of 7 and more after scaling gets the code behind 6: a zero.",

@@ -7,10 +7,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nvfp4_moe.reference.casts import pack_encoded
-from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault, SubjectMutant
-from nvfp4_moe.verification.mutants.stepwise import Steps, wrong_steps
-from nvfp4_moe.verification.mutants.wrap import QUANT, Factory, QuantCall, after, around
+from nvfp4_moe.reference.casts import pack_encoded, unpack
+from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault
+from nvfp4_moe.verification.mutants.stepwise import Steps, Wrong, target_of
+from nvfp4_moe.verification.mutants.stepwise_gemm import GemmSteps, wrong_gemm
+from nvfp4_moe.verification.mutants.wrap import QUANT, QuantCall, after, around
 
 FAULTS = (
     PublicFault(
@@ -88,11 +89,18 @@ def _not_cleared(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], No
     return wrong
 
 
+def _weights_high_first(packed: Tensor) -> Tensor:
+    """The weights of the last of several experts came from a library that packs the other way round."""
+    codes = unpack(packed)
+    codes[1:][-1:] = unpack(_swapped(packed[1:][-1:]))
+    return codes
+
+
 def _mutant(
     name: str,
     fault: str,
     change: str,
-    wrong: Steps | Factory,
+    wrong: Wrong,
     refuted_by: tuple[str, ...] = ("quant.golden",),
 ) -> Mutant:
     return Mutant(
@@ -101,7 +109,7 @@ def _mutant(
         stands_for=(fault,),
         change=change,
         refuted_by=refuted_by,
-        target=wrong_steps(wrong) if isinstance(wrong, Steps) else SubjectMutant(factory=wrong),
+        target=target_of(wrong),
         devices=("cpu", "cuda"),
     )
 
@@ -116,6 +124,8 @@ MUTANTS = (
     _mutant("split_order", "N3", "Byte j of a block holds the elements j and j + 8.", Steps(pack=_split_order)),
     _mutant("split_order_last_block", "N3", "The last block of each row holds the elements j and j + 8 in byte j.",
             Steps(pack=_split_order_of_pairs)),
+    _mutant("weights_high_first", "N2", "The GEMM's weights of the last of several experts are packed high nibble first.",
+            wrong_gemm(lambda: GemmSteps(unpack=_weights_high_first)), ("gemm.golden",)),
     _mutant("not_cleared", "N1", "The last byte of a row keeps bits that the output held before.",
             around(QUANT, _not_cleared), ("quant.poison", "quant.golden")),
     _mutant("sign_extended", "N1", "The sign of an even element fills the high nibble.", Steps(pack=_sign_extended)),

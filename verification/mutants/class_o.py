@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault, SubjectMutant
+from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault
 from nvfp4_moe.verification.mutants.stepwise import (
     SCALES_OF_A_WORD,
     TILE,
     Place,
     Steps,
+    Wrong,
     address,
     atom,
-    wrong_steps,
+    target_of,
+)
+from nvfp4_moe.verification.mutants.stepwise_gemm import (
+    GemmSteps,
+    RowScales,
+    scales_of_rows,
+    scales_of_weights,
+    wrong_gemm,
 )
 from nvfp4_moe.verification.mutants.wrap import (
     QUANT,
     ROUTING,
     SWIZZLE,
-    Factory,
     QuantCall,
     RoutingCall,
     after,
@@ -190,14 +199,34 @@ def _rounded_to_64(call: RoutingCall) -> None:
     call.blockscale_offsets[-1] = call.blockscale_offsets[-2] + (rows + 63) // 64 * 64
 
 
-def _mutant(name: str, fault: str, change: str, wrong: Steps | Factory, *refuted_by: str) -> Mutant:
+def _weights_start_unpadded(buffer: Tensor, n: int, k: int) -> Tensor:
+    """An expert's scales begin at e * N * K/16 bytes: right where N and K are multiples of the tile."""
+    experts, rows, columns = buffer.shape
+    flat, size = buffer.reshape(-1), rows * columns
+    starts = [expert * n * (k // 16) for expert in range(experts)]
+    read = torch.stack([flat[start : start + size] for start in starts]).view(buffer.shape)
+    return scales_of_weights(read, n, k)
+
+
+def _rows_start_unpadded(given: RowScales) -> Tensor:
+    """An expert's scales begin at its first scale row times K/16 bytes; the writer's rows are rounded up to four."""
+    made = given.buffer.clone()
+    flat, columns = given.buffer.reshape(-1), given.buffer.shape[1]
+    for first, end in itertools.pairwise(given.starts.tolist()):
+        size = (end - first) * columns
+        start = first * (given.k // 16)
+        made[first:end] = flat[start : start + size].view(-1, columns)
+    return scales_of_rows(replace(given, buffer=made))
+
+
+def _mutant(name: str, fault: str, change: str, wrong: Wrong, *refuted_by: str) -> Mutant:
     return Mutant(
         id=f"sf_layout.{name}",
         fault_class="O",
         stands_for=(fault,),
         change=change,
         refuted_by=refuted_by or ("quant.golden", "quant.guard"),
-        target=wrong_steps(wrong) if isinstance(wrong, Steps) else SubjectMutant(factory=wrong),
+        target=target_of(wrong),
         devices=("cpu", "cuda"),
     )
 
@@ -205,6 +234,10 @@ def _mutant(name: str, fault: str, change: str, wrong: Steps | Factory, *refuted
 MUTANTS = (
     _mutant("start_unpadded", "O1", "An expert's first byte is its first row times K/16, not times K/16 rounded up to 4.",
             Steps(address=_start_of_unpadded_rows)),
+    _mutant("weights_start_unpadded", "O1", "The GEMM reads an expert's weight scales from e * N * K/16 bytes on.",
+            wrong_gemm(lambda: GemmSteps(scales_of_weights=_weights_start_unpadded)), "gemm.golden"),
+    _mutant("rows_start_unpadded", "O2", "The GEMM reads an expert's scales from its first scale row times K/16 bytes on.",
+            wrong_gemm(lambda: GemmSteps(scales_of_rows=_rows_start_unpadded)), "gemm.golden"),
     _mutant("tile_unpadded", "O2", "From an expert's second tile on rows of scales are K/16 bytes, not rounded up to 4.",
             Steps(address=_tile_of_unpadded_rows)),
     _mutant("padding_is_one", "O2", "The first padding column of an expert's last row holds the scale 1 (0x38).",

@@ -12,11 +12,13 @@ from nvfp4_moe.reference.arithmetic import Operations
 from nvfp4_moe.reference.recipe_steps import Values
 from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault, SubjectMutant
 from nvfp4_moe.verification.mutants.recipe_parts import unless_scale_zero, with_step
-from nvfp4_moe.verification.mutants.stepwise import Steps, wrong_steps
+from nvfp4_moe.verification.mutants.stepwise import Steps, Wrong, target_of
+from nvfp4_moe.verification.mutants.stepwise_gemm import GemmSteps, alpha_of_row, wrong_gemm
 from nvfp4_moe.verification.mutants.wrap import (
+    LAYER,
     MASKED,
     QUANT,
-    Factory,
+    LayerCall,
     MaskedCall,
     QuantCall,
     around,
@@ -158,14 +160,30 @@ def _masked_first(call: MaskedCall) -> MaskedCall:
     )
 
 
-def _mutant(name: str, fault: str, change: str, wrong: Steps | Factory, *refuted_by: str) -> Mutant:
+def _alpha_never_set(alphas: Tensor, ends: Tensor) -> Tensor:
+    """The GEMM's factor of the last of several experts is still 1."""
+    given = alphas.clone()
+    given[1:][-1:] = 1
+    return alpha_of_row(given, ends)
+
+
+def _scale_of_first_gemm(call: LayerCall) -> LayerCall:
+    """The intermediate is quantized with the first GEMM's scales: right where both are equal."""
+    return replace(call, a2_gscale=call.a1_gscale)
+
+
+def _alpha_of_first_gemm(call: LayerCall) -> LayerCall:
+    return replace(call, w2_alphas=call.w1_alphas)
+
+
+def _mutant(name: str, fault: str, change: str, wrong: Wrong, *refuted_by: str) -> Mutant:
     return Mutant(
         id=f"scale_wiring.{name}",
         fault_class="P",
         stands_for=(fault,),
         change=change,
         refuted_by=refuted_by or ("quant.golden",),
-        target=wrong_steps(wrong) if isinstance(wrong, Steps) else SubjectMutant(factory=wrong),
+        target=target_of(wrong),
         devices=("cpu", "cuda"),
     )
 
@@ -176,6 +194,12 @@ MUTANTS = (
     _mutant("never_set", "P2", "The last of several experts has the scale NaN.", Steps(scale_of_row=_never_set)),
     _mutant("unused_scale_counts", "P2", "A scale that is not finite makes the output 0, also one that no row uses.",
             around(QUANT, _unused_scales_count), "quant.poison", "quant.golden"),
+    _mutant("alpha_never_set", "P2", "The GEMM's factor of the last of several experts is 1.",
+            wrong_gemm(lambda: GemmSteps(alpha_of_row=_alpha_never_set)), "gemm.golden"),
+    _mutant("scale_of_first_gemm", "P5", "The layer quantizes its intermediate with the first GEMM's scales.",
+            SubjectMutant(factory=before(LAYER, _scale_of_first_gemm), base="reference"), "layer.golden"),
+    _mutant("alpha_of_first_gemm", "P5", "The layer's second GEMM has the first one's factors.",
+            SubjectMutant(factory=before(LAYER, _alpha_of_first_gemm), base="reference"), "layer.golden"),
     _mutant("one_for_all", "P3", "A single scale for several experts is accepted and used for all.",
             around(QUANT, _one_for_all), "quant.refusal"),
     _mutant("inverted", "P4", "The scale is used in decode direction.", before(QUANT, _inverted)),

@@ -9,8 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault, SubjectMutant
-from nvfp4_moe.verification.mutants.stepwise import Steps, expert_of_row, wrong_steps
+from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault
+from nvfp4_moe.verification.mutants.stepwise import Steps, Wrong, expert_of_row, target_of
 from nvfp4_moe.verification.mutants.wrap import (
     MASKED,
     QUANT,
@@ -92,14 +92,14 @@ def _linear(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda linear: right(_read_dense(linear))
 
 
-def _mutant(name: str, fault: str, change: str, wrong: Factory | Steps, *refuted_by: str) -> Mutant:
+def _mutant(name: str, fault: str, change: str, wrong: Wrong, *refuted_by: str) -> Mutant:
     return Mutant(
         id=f"stride.{name}",
         fault_class="R",
         stands_for=(fault,),
         change=change,
         refuted_by=refuted_by or ("quant.golden", "quant.poison"),
-        target=wrong_steps(wrong) if isinstance(wrong, Steps) else SubjectMutant(factory=wrong),
+        target=target_of(wrong),
         devices=("cpu", "cuda"),
     )
 

@@ -13,10 +13,21 @@ from itertools import count
 import torch
 from torch import Tensor
 
+from nvfp4_moe.reference.grouped_gemm import Operands
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault, SubjectMutant
 from nvfp4_moe.verification.mutants.stepwise import Steps, block_amax, steps_with_state
-from nvfp4_moe.verification.mutants.wrap import QUANT, ROUTING, Factory, QuantCall, RoutingCall, around
+from nvfp4_moe.verification.mutants.stepwise_gemm import GemmSteps, sums, wrong_gemm
+from nvfp4_moe.verification.mutants.wrap import (
+    LAYER,
+    QUANT,
+    ROUTING,
+    Factory,
+    LayerCall,
+    QuantCall,
+    RoutingCall,
+    around,
+)
 
 FAULTS = (
     PublicFault(
@@ -165,6 +176,43 @@ def _ends_after_return(right: Callable[[QuantCall], None]) -> Callable[[QuantCal
     return wrong
 
 
+def _order_of_partial_sums() -> GemmSteps:
+    """Three parts of the columns are summed apart and added in the order in which they end: another on every call."""
+    calls = count()
+
+    def added(operands: Operands) -> Tensor:
+        parts = [
+            sums(replace(operands, a=a, b=b))
+            for a, b in zip(_thirds(operands.a), _thirds(operands.b), strict=True)
+        ]
+        first = next(calls) % len(parts)
+        total = torch.zeros_like(parts[0])
+        for part in parts[first:] + parts[:first]:
+            total = total + part
+        return total
+
+    return GemmSteps(sums=added)
+
+
+def _thirds(operand: Tensor) -> list[Tensor]:
+    """Return three tensors of the same shape whose sum is the operand: a third of the columns in each."""
+    third = torch.arange(operand.shape[-1], device=operand.device) * 3 // operand.shape[-1]
+    return [torch.where(third == part, operand, 0.0) for part in range(3)]
+
+
+def _order_of_experts(right: Callable[[LayerCall], None]) -> Callable[[LayerCall], None]:
+    """A token's rows are added as they come: on every other call in the order of its last expert first."""
+    unlucky = _unlucky()
+
+    def wrong(call: LayerCall) -> None:
+        if unlucky():
+            ids, weights = call.topk_ids.flip(1).contiguous(), call.topk_weights.flip(1).contiguous()
+            call = replace(call, topk_ids=ids, topk_weights=weights)
+        right(call)
+
+    return wrong
+
+
 def _does_not_wait(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], None]:
     """The kernel runs on a stream of its own that does not wait for what the caller's has yet to do."""
 
@@ -221,6 +269,11 @@ MUTANTS = (
             steps_with_state(_two_writers_of_a_byte), "quant.poison", "quant.golden"),
     _mutant("order_of_atomics", "T4", "Two rows of an expert change places from call to call; either order is legal.",
             _racing(around(ROUTING, _order_of_atomics, contract=_order_open)), "routing.golden"),
+    _mutant("order_of_partial_sums", "T4", "Three partial sums of the GEMM are added in another order on every call.",
+            wrong_gemm(_order_of_partial_sums, in_order=True), "gemm.poison", "gemm.laws"),
+    _mutant("order_of_experts", "T4", "A token's experts are summed from the last to the first, on every other call.",
+            SubjectMutant(factory=around(LAYER, _order_of_experts), base="reference", in_order=True),
+            "layer.poison", "layer.laws"),
     _mutant("row_before_producer", "T3", "The first row is read before it is written.",
             _racing(around(QUANT, _row_before_producer)), "quant.laws", "quant.golden"),
     _mutant("ends_after_return", "T3", "The last row is written after the call has returned.",

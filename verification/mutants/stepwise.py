@@ -22,7 +22,7 @@ from nvfp4_moe.reference.silu import silu_and_mul
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.mutants.mutant import SubjectMutant
-from nvfp4_moe.verification.mutants.wrap import QUANT, SILU_QUANT
+from nvfp4_moe.verification.mutants.wrap import QUANT, SILU_QUANT, Factory
 
 BLOCK = 16
 TILE = 128
@@ -203,6 +203,17 @@ def steps_with_state(make: Callable[[], Steps]) -> SubjectMutant:
         base="reference",
         in_order=True,
     )
+
+
+Wrong = Steps | Factory | SubjectMutant
+"""What a wrong subject is made of: steps, a change to a right one, or a target that is complete."""
+
+
+def target_of(wrong: Wrong) -> SubjectMutant:
+    """Return the target of a variant."""
+    if isinstance(wrong, SubjectMutant):
+        return wrong
+    return wrong_steps(wrong) if isinstance(wrong, Steps) else SubjectMutant(factory=wrong)
 
 
 def _subject(device: str, name: str, operation: Callable[..., None]) -> Subject:

@@ -19,6 +19,7 @@ from nvfp4_moe.verification.conformance.subject import Subject
 QUANT, SILU_QUANT = "scaled_fp4_experts_quant", "silu_and_mul_scaled_fp4_experts_quant"
 MASKED, SILU_MASKED = "scaled_fp4_masked_quant", "silu_and_mul_scaled_fp4_masked_quant"
 ROUTING, SHUFFLE, SWIZZLE = "get_cutlass_moe_mm_data", "shuffle_rows", "swizzle"
+GEMM, LAYER = "cutlass_fp4_moe_mm", "run_cutlass_moe_fp4"
 
 Factory = Callable[[Subject], Subject]
 
@@ -122,8 +123,61 @@ class RoutingCall(_Arguments):
         return int(self.expert_offsets[-1])
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GemmCall(_Arguments):
+    """A call of the grouped GEMM."""
+
+    out: torch.Tensor
+    a: torch.Tensor
+    b: torch.Tensor
+    a_blockscale: torch.Tensor
+    b_blockscale: torch.Tensor
+    alphas: torch.Tensor
+    problem_sizes: torch.Tensor
+    expert_offsets: torch.Tensor
+    blockscale_offsets: torch.Tensor
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """Rows of each expert."""
+        return [int(rows) for rows in self.problem_sizes[:, 0].tolist()]
+
+    @property
+    def routed_rows(self) -> int:
+        """T."""
+        return sum(self.counts)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LayerCall(_Arguments):
+    """A call of the whole layer."""
+
+    output: torch.Tensor
+    a: torch.Tensor
+    a1_gscale: torch.Tensor
+    w1_fp4: torch.Tensor
+    w1_blockscale: torch.Tensor
+    w1_alphas: torch.Tensor
+    a2_gscale: torch.Tensor
+    w2_fp4: torch.Tensor
+    w2_blockscale: torch.Tensor
+    w2_alphas: torch.Tensor
+    topk_weights: torch.Tensor
+    topk_ids: torch.Tensor
+    activation: str
+    workspace13: torch.Tensor
+    workspace2: torch.Tensor
+    m: int
+    n: int
+    k: int
+    e: int
+    device: Any
+    max_num_batched_tokens: int
+    apply_router_weight_on_input: bool
+
+
 AnyCall = Any
-"""One of the three, by the operation: `QuantCall`, `MaskedCall`, `RoutingCall`."""
+"""One of the five, by the operation: `QuantCall`, `MaskedCall`, `RoutingCall`, `GemmCall`, `LayerCall`."""
 
 _CALLS: dict[str, type[_Arguments]] = {
     QUANT: QuantCall,
@@ -131,6 +185,8 @@ _CALLS: dict[str, type[_Arguments]] = {
     MASKED: MaskedCall,
     SILU_MASKED: MaskedCall,
     ROUTING: RoutingCall,
+    GEMM: GemmCall,
+    LAYER: LayerCall,
 }
 
 
@@ -143,7 +199,7 @@ def around(
     """Return a factory whose subject has one operation, made from the right one.
 
     Args:
-        operation: an in-place one: a quantizer or the routing metadata.
+        operation: an in-place one: a quantizer, the routing metadata, the GEMM or the layer.
         make: takes the right operation and returns the wrong one, both functions of a call. It is called once for
             each process, so the wrong one may keep state; it may call the right one with `dataclasses.replace`d
             tensors, several times or not at all.
