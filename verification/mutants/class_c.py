@@ -245,6 +245,19 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        id="bound_short.only_300_experts",
+        fault_class="C",
+        stands_for=("C1",),
+        change="the proposed bound less one tile, only for 300 experts, which stand on no grid",
+        refuted_by=("padding.bound.written",),
+        target=BoundMutant(
+            bound=parse_bound(
+                "max_num_batched_tokens * topk + (tile - 1) * num_experts"
+                " - tile * max(0, 1 - max(num_experts - 300, 300 - num_experts))"
+            )
+        ),
+    ),
+    Mutant(
         id="bound_short.sentinel",
         fault_class="C",
         stands_for=("C7",),

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from nvfp4_moe.reference.padding import TILE
 from nvfp4_moe.verification.bounds import check_attained, find_counterexample
 from nvfp4_moe.verification.conformance.cases import QuantCase
 from nvfp4_moe.verification.conformance.own import own_subject
@@ -132,6 +133,8 @@ def _outcomes(mutant: Mutant, seed: int) -> Iterator[tuple[str, Outcome]]:
 
 def _bound_outcome(target: BoundMutant, claim: str) -> Outcome:
     """Return the outcome of a bound; one that is judged as loose must be large enough."""
+    if claim == "padding.bound.written":
+        return _written_bound_outcome(target)
     ranks = target.expert_parallel_size
     enough = find_counterexample(target.bound, target.grid, expert_parallel_size=ranks)
     if claim == "padding.bound":
@@ -139,6 +142,14 @@ def _bound_outcome(target: BoundMutant, claim: str) -> Outcome:
     if enough.verdict is Verdict.REFUTED:
         return replace(enough, verdict=Verdict.HELD, detail=f"not loose but short: {enough.detail}")
     return check_attained(target.bound, target.grid, expert_parallel_size=ranks, tight=target.tight)
+
+
+def _written_bound_outcome(target: BoundMutant) -> Outcome:
+    from nvfp4_moe.verification.proofs.expression import prove_expression
+
+    if target.bound.expression is None:
+        raise ValueError(f"{target.bound.name} is no expression: nothing can be proved of it")
+    return prove_expression(target.bound.expression, tile=TILE)
 
 
 def _model_outcomes(model: Model, claims: Sequence[str], seed: int) -> Iterator[tuple[str, Outcome]]:
@@ -208,8 +219,8 @@ def _refute(mutant: Mutant, target: SubjectMutant, device: str, seed: int) -> Ju
     with closing(_reports(spec, cases, seed=seed, in_order=target.in_order)) as reports:
         for report in reports:
             judged = replace(judged, cases=judged.cases + 1)
-            for claim, fault in _faults(cases, report):
-                if claim in mutant.refuted_by and (target.dies or not _is_death(fault)):
+            for claim, fault in faults_of(cases, report):
+                if claim in mutant.refuted_by and (target.dies or not is_death(fault)):
                     witness = _witness(mutant, cases, report, fault)
                     if target.in_order:
                         witness |= _calls_before(spec, cases, report, seed)
@@ -231,7 +242,7 @@ def _pass(entry: RightSubject, device: str, seed: int) -> Judged:
     with closing(_reports(_spec(entry, subject), cases, seed=seed, in_order=True)) as reports:
         for report in reports:
             judged = replace(judged, cases=judged.cases + (report.refused is None))
-            for claim, fault in _faults(cases, report):
+            for claim, fault in faults_of(cases, report):
                 witness = _witness(entry, cases, report, fault)
                 return replace(
                     judged, verdict=Verdict.REFUTED, check=claim, witness=witness, detail=fault["text"]
@@ -269,7 +280,8 @@ def _size(case: Case) -> tuple[int, int]:
     return elements_of(case), experts
 
 
-def _faults(cases: list[Case], report: CaseReport) -> Iterator[tuple[str, dict[str, Any]]]:
+def faults_of(cases: Sequence[Case], report: CaseReport) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (claim, fault) of a report; a refusal inside the domain is one."""
     case = cases[report.number]
     if report.refused is not None and not report.refusal_legal:
         text = f"refused inside its domain: {report.refused}"
@@ -279,7 +291,7 @@ def _faults(cases: list[Case], report: CaseReport) -> Iterator[tuple[str, dict[s
         yield claim_of(case, found["check"]), found
 
 
-def _is_death(fault: dict[str, Any]) -> bool:
+def is_death(fault: dict[str, Any]) -> bool:
     """Return whether a fault is an exception, a refusal or a dead process, not what was left in memory."""
     return not {"refused", "traceback", "ending"}.isdisjoint(fault["where"])
 

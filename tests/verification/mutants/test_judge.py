@@ -180,6 +180,14 @@ def test_a_short_bound_is_not_taken_for_a_loose_one() -> None:
     assert judged(target, "padding.bound").verdict is Verdict.REFUTED
 
 
+def test_a_written_bound_is_proved_or_refuted_for_sizes_on_no_grid() -> None:
+    right = BoundMutant(bound=parse_bound("max_num_batched_tokens * topk + (tile - 1) * num_experts"))
+    assert judged(right, "padding.bound.written").verdict is Verdict.HELD
+    wrong_bound = BoundMutant(bound=formula_bound(FORMULAS["proposed"]))
+    with pytest.raises(ValueError, match="proposed is no expression"):
+        judged(wrong_bound, "padding.bound.written")
+
+
 def test_the_golden_model_itself_survives() -> None:
     found = judged(ModelMutant(factory=lambda model: model), "quant.layout", "cast.e2m1")
     assert found.verdict is Verdict.HELD
