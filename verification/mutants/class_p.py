@@ -82,11 +82,12 @@ def _never_set(scales: Tensor, expert: Tensor) -> Tensor:
     return torch.where((expert == last) & (last > 0), torch.nan, scales[expert])
 
 
-def _largest_of_all(call: QuantCall) -> QuantCall:
-    """One scale for all: the largest finite one."""
-    scales = call.input_global_scale
-    largest = torch.where(scales.isfinite(), scales, 0.0).max()
-    return replace(call, input_global_scale=torch.ones_like(scales) * largest)
+def _larger_of_two(call: QuantCall) -> QuantCall:
+    """The last two experts share the larger scale of both, where both have rows."""
+    scales = call.input_global_scale.clone()
+    if min(call.counts[-2:], default=0):
+        scales[-2:] = scales[-2:].max()
+    return replace(call, input_global_scale=scales)
 
 
 def _unused_scales_count(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], None]:
@@ -113,7 +114,10 @@ def _one_for_all(right: Callable[[QuantCall], None]) -> Callable[[QuantCall], No
 
 
 def _inverted(call: QuantCall) -> QuantCall:
-    return replace(call, input_global_scale=call.input_global_scale.reciprocal())
+    """The last of several experts came with its scale in decode direction."""
+    scales = call.input_global_scale.clone()
+    scales[1:][-1:] = scales[1:][-1:].reciprocal()
+    return replace(call, input_global_scale=scales)
 
 
 def _multiplier_without_scale(v: Values, ops: Operations) -> Tensor:
@@ -168,12 +172,16 @@ def _alpha_never_set(alphas: Tensor, ends: Tensor) -> Tensor:
 
 
 def _scale_of_first_gemm(call: LayerCall) -> LayerCall:
-    """The intermediate is quantized with the first GEMM's scales: right where both are equal."""
-    return replace(call, a2_gscale=call.a1_gscale)
+    """The last expert's intermediate is quantized with the first GEMM's scale: right where both are equal."""
+    scales = call.a2_gscale.clone()
+    scales[-1] = call.a1_gscale[-1]
+    return replace(call, a2_gscale=scales)
 
 
 def _alpha_of_first_gemm(call: LayerCall) -> LayerCall:
-    return replace(call, w2_alphas=call.w1_alphas)
+    factors = call.w2_alphas.clone()
+    factors[-1] = call.w1_alphas[-1]
+    return replace(call, w2_alphas=factors)
 
 
 def _mutant(name: str, fault: str, change: str, wrong: Wrong, *refuted_by: str) -> Mutant:
@@ -196,16 +204,17 @@ MUTANTS = (
             around(QUANT, _unused_scales_count), "quant.poison", "quant.golden"),
     _mutant("alpha_never_set", "P2", "The GEMM's factor of the last of several experts is 1.",
             wrong_gemm(lambda: GemmSteps(alpha_of_row=_alpha_never_set)), "gemm.golden"),
-    _mutant("scale_of_first_gemm", "P5", "The layer quantizes its intermediate with the first GEMM's scales.",
+    _mutant("scale_of_first_gemm", "P5", "The layer quantizes its last expert's intermediate with the first GEMM's scale.",
             SubjectMutant(factory=before(LAYER, _scale_of_first_gemm), base="reference"), "layer.golden"),
-    _mutant("alpha_of_first_gemm", "P5", "The layer's second GEMM has the first one's factors.",
+    _mutant("alpha_of_first_gemm", "P5", "The layer's second GEMM has the first one's factor for the last expert.",
             SubjectMutant(factory=before(LAYER, _alpha_of_first_gemm), base="reference"), "layer.golden"),
     _mutant("one_for_all", "P3", "A single scale for several experts is accepted and used for all.",
             around(QUANT, _one_for_all), "quant.refusal"),
-    _mutant("inverted", "P4", "The scale is used in decode direction.", before(QUANT, _inverted)),
+    _mutant("inverted", "P4", "The last of several experts has its scale in decode direction.", before(QUANT, _inverted)),
     _mutant("multiplier_without_scale", "P4", "The multiplier is 1/SF: right where the global scale is 1.",
             Steps(recipe=with_step("multiplier", unless_scale_zero(_multiplier_without_scale)))),
-    _mutant("largest_of_all", "P5", "Every expert has the largest scale of all.", before(QUANT, _largest_of_all)),
+    _mutant("larger_of_two", "P5", "The last two experts share the larger of their scales.",
+            before(QUANT, _larger_of_two)),
     _mutant("last_block_of_next_expert", "P5", "The last block's codes are made with the scale of the next expert that has rows.",
             around(QUANT, _last_block_of_next)),
     _mutant("rank_among_filled", "P5", "The scale is that of the expert's rank among experts that have rows.",

@@ -110,13 +110,13 @@ def _two_writers_of_a_scale() -> Steps:
 
 
 def _two_writers_of_a_byte() -> Steps:
-    """Two threads own the two codes of a row's last byte: each reads it, sets its half, and writes it back."""
+    """Two threads own the two codes of a call's last byte: each reads it, sets its half, and writes it back."""
     unlucky = _unlucky()
 
     def pack(codes: Tensor) -> Tensor:
         packed = codes[:, 0::2] | codes[:, 1::2] << 4
         if unlucky():
-            packed[:, -1] &= 0xF0  # the even column's write is lost
+            packed[-1:, -1] &= 0xF0  # the even column's write is lost
         return packed
 
     return Steps(pack=pack)
@@ -265,7 +265,7 @@ MUTANTS = (
             _racing(around(ROUTING, _lost_update)), "routing.golden"),
     _mutant("two_writers_of_a_scale", "T1", "One scale is that of half its block, on every other call.",
             steps_with_state(_two_writers_of_a_scale), "quant.poison", "quant.golden"),
-    _mutant("two_writers_of_a_byte", "T1", "One of two codes of a byte is lost, on every other call.",
+    _mutant("two_writers_of_a_byte", "T1", "One of two codes of the last byte is lost, on every other call.",
             steps_with_state(_two_writers_of_a_byte), "quant.poison", "quant.golden"),
     _mutant("order_of_atomics", "T4", "Two rows of an expert change places from call to call; either order is legal.",
             _racing(around(ROUTING, _order_of_atomics, contract=_order_open)), "routing.golden"),
