@@ -240,6 +240,7 @@ __device__ __forceinline__ void multiply_unit(const KernelArguments& given, cons
     const uint32_t stage = ring.stage_address(), tile = tile_word(stage);
     const bool inside_k = step * kStepBlocks + 2 * lane.inside < blocks;
     const LaneCodes codes[2] = {load_codes<S>(stage, lane, 0, inside_k), load_codes<S>(stage, lane, 1, inside_k)};
+    __syncwarp();  // one lane will say for all that the stage was read
 #pragma unroll
     for (int word = 0; word < 4; ++word) {
       make_operands(operands[word % 2], codes, word);
