@@ -12,6 +12,7 @@ import pytest
 
 from nvfp4_moe.cli.main import run
 from nvfp4_moe.cli.options import InputError
+from nvfp4_moe.cli.verify_report import REPORT_FILES
 from nvfp4_moe.verification import schema
 from nvfp4_moe.verification.job import Job
 from nvfp4_moe.verification.result import Method, Outcome, Verdict
@@ -43,6 +44,12 @@ def outcome(monkeypatch: pytest.MonkeyPatch) -> list[Outcome]:
 
     monkeypatch.setattr("nvfp4_moe.verification.runner.jobs_for", jobs)
     return outcomes
+
+
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the figures of reports, which take a second and are tested elsewhere."""
+    monkeypatch.setattr("nvfp4_moe.analysis.figures.available", lambda: False)
 
 
 def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -108,10 +115,10 @@ def test_json_goes_to_standard_output_alone_and_fits_the_schema(capsys: pytest.C
 
 
 @pytest.mark.usefixtures("outcome")
-def test_report_writes_the_table_and_the_json(tmp_path: Path) -> None:
+def test_report_writes_the_table_the_json_and_the_page(tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "report"
     assert run(["verify", "--report", str(folder)]) == 0
-    assert sorted(path.name for path in folder.iterdir()) == ["verify.json", "verify.txt"]
+    assert {path.name for path in folder.iterdir()} == set(REPORT_FILES)
     assert "padding.bound" in (folder / "verify.txt").read_text()
 
 
@@ -248,7 +255,7 @@ def test_a_json_that_fails_late_hides_no_refutation_and_is_no_pass(
     assert run(["verify", *given, "--out", str(tmp_path / "out")]) == code
     printed = capsys.readouterr()
     assert f"exit code {0 if verdict is Verdict.HELD else 1}" in printed.out
-    assert printed.err.count("cannot be written") == printed.err.count("\n") == 3
+    assert printed.err.count("cannot be written") == printed.err.count("\n") == 1 + len(REPORT_FILES)
 
 
 def test_text_from_files_drives_no_terminal(

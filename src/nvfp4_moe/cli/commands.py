@@ -25,6 +25,7 @@ COMMANDS = {
     "savings": "Memory of every sizing formula for models and their flags, as tables and figures.",
     "capacity": "Is a sizing formula safe for the flags of a server, and what breaks it?",
     "engines": "Every engine's sizing formula side by side: safe, attained, how loose.",
+    "report": "One page for people: verdict, memory, serving, engines, routings; JSON and Markdown.",
     "replay": "Run a saved counterexample again, or report on a router trace.",
     "describe": "Measure what a subject promises and print it as code.",
     "cases": "Write golden vectors (.npz with a manifest of hashes) for tests in another language.",

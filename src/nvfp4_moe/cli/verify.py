@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from nvfp4_moe.cli.options import (
     InputError,
@@ -22,10 +20,10 @@ from nvfp4_moe.cli.options import (
     tile_option,
 )
 from nvfp4_moe.cli.outputs import check_file, check_folder, check_json_path, write_json, written
-from nvfp4_moe.cli.streams import PLAIN_WIDTH, tell, text_console
-from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, Finding, Result, Verdict
-
-REPORT_FILES = ("verify.json", "verify.txt")
+from nvfp4_moe.cli.report import save_counterexamples
+from nvfp4_moe.cli.streams import text_console
+from nvfp4_moe.cli.verify_report import REPORT_FILES, write_run_report
+from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, Finding
 
 
 @click.command("verify", short_help="Prove, exhaust and fuzz the padding bound.")
@@ -125,7 +123,10 @@ REPORT_FILES = ("verify.json", "verify.txt")
     help="Where counterexamples are saved.",
 )
 @click.option(
-    "--report", type=click.Path(path_type=Path), metavar="DIR", help="Write the table and the JSON into DIR."
+    "--report",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the run into DIR: a page for people (report.html), Markdown, the table as text, and the JSON.",
 )
 @seed_option
 @json_option
@@ -149,14 +150,15 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     out = text_console(json_path)
     with observer(out) as watcher, late_bad_input():
         result = execute(settings, jobs, observer=watcher)
-    saved, failed = _save_counterexamples(result, settings.folder)
+    saved, all_saved = save_counterexamples(result, settings.folder)
+    failed = not all_saved
     notes = [line for job in jobs for line in job.notes]
     table = partial(
         print_result,
         result=result,
         bound=settings.bound,
         foreign=settings.has_foreign_subject,
-        saved=saved,
+        saved=list(dict.fromkeys(saved.values())),
         notes=notes,
     )
     if (
@@ -164,7 +166,7 @@ def command(*, json_path: str | None, report: Path | None, **options: Any) -> in
     ):  # files first: they outlive a reader of the table that goes
         failed |= not written(json_path, result.dumps())
     if report is not None:
-        failed |= not _write_report(report, result, table)
+        failed |= not write_run_report(report, result, table=table, settings=settings, jobs=jobs, saved=saved)
     table(out)
     if json_path == "-":
         write_json(json_path, result.dumps())
@@ -198,33 +200,3 @@ def _check_outputs(json_path: str | None, report: Path | None, *, folder: Path, 
         check_folder("--report", report)
         for file in reported if report.exists() else ():
             check_file("--report", str(file), others=needed)
-
-
-def _save_counterexamples(result: Result, folder: Path) -> tuple[list[Path], bool]:
-    """Save the witness of every refuted claim; return the paths, each once, and whether one could not be saved."""
-    from nvfp4_moe.verification import witness
-
-    saved: list[Path] = []
-    failed = False
-    for claim in result.claims:
-        if claim.verdict is Verdict.REFUTED and claim.witness is not None:
-            try:
-                saved.append(witness.save_counterexample(folder, claim))
-            except OSError as error:
-                failed = True
-                tell(f"error: the counterexample of {claim.id} is not saved: {error.strerror or error}")
-    return list(dict.fromkeys(saved)), failed
-
-
-def _write_report(folder: Path, result: Result, table: Callable[[Console], None]) -> bool:
-    """Write `REPORT_FILES` into the folder and return whether that went well."""
-    text = io.StringIO()
-    table(Console(file=text, width=PLAIN_WIDTH, highlight=False, emoji=False))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        tell(f"error: {folder} cannot be made: {error.strerror or error}")
-        return False
-    contents = zip(REPORT_FILES, (result.dumps(), text.getvalue()), strict=True)
-    done = [written(str(folder / name), content) for name, content in contents]
-    return all(done)
