@@ -12,6 +12,7 @@ from typing import Any
 from nvfp4_moe import __version__
 from nvfp4_moe.verification.mutants.catalogue import catalogue, right_subjects
 from nvfp4_moe.verification.mutants.judge import Judged
+from nvfp4_moe.verification.mutants.matrix import Matrix
 from nvfp4_moe.verification.mutants.mutant import DEVICES, FAULT_CLASSES, Mutant, RightSubject
 from nvfp4_moe.verification.mutants.worker import judge_all
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED, Verdict
@@ -31,6 +32,8 @@ class CatalogueResult:
     mutants: Sequence[tuple[Mutant, Judged]]
     right: Sequence[tuple[RightSubject, Judged]]
     interrupted: bool = False
+    matrix: Matrix | None = None
+    """What escapes the harness weakened, where that was tried."""
 
     @property
     def survivors(self) -> list[Judged]:
@@ -70,6 +73,7 @@ class CatalogueResult:
                 for mutant, judged in self.mutants
             ],
             "right_subjects": [judged.to_json() for _, judged in self.right],
+            **({"harness_variants": self.matrix.to_json()} if self.matrix is not None else {}),
         }
 
     def dumps(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -12,14 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from nvfp4_moe.cli.options import at_the_door, json_option, seed_option
-from nvfp4_moe.cli.outputs import check_json_path, write_json, written
+from nvfp4_moe.cli.outputs import check_file, check_json_path, write_json, written
 from nvfp4_moe.cli.streams import shown, text_console
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nvfp4_moe.verification.mutants.judge import Judged
+    from nvfp4_moe.verification.mutants.matrix import Matrix
     from nvfp4_moe.verification.mutants.run import CatalogueResult
 
 _STYLES = {
@@ -41,9 +42,23 @@ _RIGHT_STYLES = {**_STYLES, Verdict.REFUTED: "bold red", Verdict.HELD: "green"}
     help="Only the variants of a fault class, A to U; repeatable.  [default: all]",
 )
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True)
+@click.option(
+    "--matrix",
+    is_flag=True,
+    help="Then weaken the harness, one habit at a time, and tell which variants escape it: takes as long again.",
+)
+@click.option("--page", metavar="FILE", help="Write the page of faults, Markdown.")
 @seed_option
 @json_option
-def command(*, fault_classes: tuple[str, ...], device: str, seed: int, json_path: str | None) -> int:
+def command(
+    *,
+    fault_classes: tuple[str, ...],
+    device: str,
+    matrix: bool,
+    page: str | None,
+    seed: int,
+    json_path: str | None,
+) -> int:
     """Run the ordinary checks on known-wrong variants of kernels, bounds, golden model and index arithmetic.
 
     Each stands for faults that public projects have had. A variant runs the cases of `verify` at level 1, smallest
@@ -55,13 +70,19 @@ def command(*, fault_classes: tuple[str, ...], device: str, seed: int, json_path
     """
     from nvfp4_moe.verification.mutants.run import chosen, run_catalogue
 
-    check_json_path(json_path)
+    check_json_path(json_path, others=[page])
+    if page is not None:
+        check_file("--page", page, others=[json_path])
     with at_the_door():
         mutants, right = chosen([letter.upper() for letter in fault_classes])
     out = text_console(json_path)
     with _progress(out, len(mutants) + len(right)) as finished:
         result = run_catalogue(mutants, right, device=device, seed=seed, finished=finished)
+    if matrix and not result.interrupted:
+        result = _with_matrix(out, result)
     failed = json_path not in (None, "-") and not written(str(json_path), result.dumps())
+    if page is not None:
+        failed = not written(page, _page(result)) or failed
     _print(out, result)
     if json_path == "-":
         write_json(json_path, result.dumps())
@@ -69,21 +90,40 @@ def command(*, fault_classes: tuple[str, ...], device: str, seed: int, json_path
 
 
 @contextlib.contextmanager
-def _progress(out: Console, total: int) -> Iterator[Callable[[Judged], None]]:
+def _progress(
+    out: Console, total: int, *, name: str = "known-wrong variants"
+) -> Iterator[Callable[[object], None]]:
     """A bar on a terminal; logs get the table alone."""
     if not out.is_terminal:
-        yield lambda judged: None
+        yield lambda entry: None
         return
     from nvfp4_moe.cli.render import BarObserver
     from nvfp4_moe.verification.job import Job
 
     with BarObserver(out) as bar:
-        bar.start(Job(name="known-wrong variants", tells=[], work=lambda advance: [], cases=total))
-        yield lambda judged: bar.advance(1)
+        bar.start(Job(name=name, tells=[], work=lambda advance: [], cases=total))
+        yield lambda entry: bar.advance(1)
+
+
+def _with_matrix(out: Console, result: CatalogueResult) -> CatalogueResult:
+    from nvfp4_moe.verification.mutants.matrix import make_matrix
+
+    with _progress(out, len(result.mutants), name="the harness weakened") as finished:
+        made = make_matrix(result.mutants, seed=result.seed, finished=finished)
+    return replace(result, matrix=made)
+
+
+def _page(result: CatalogueResult) -> str:
+    from nvfp4_moe.verification.mutants.page import page
+
+    return page(result.to_json())
 
 
 def _print(out: Console, result: CatalogueResult) -> None:
     out.print(_variants(result))
+    if result.matrix is not None:
+        out.print()
+        out.print(_weakened(result.matrix))
     if result.right:
         out.print()
         out.print(_right(result))
@@ -106,6 +146,16 @@ def _variants(result: CatalogueResult) -> Table:
             f"{judged.seconds:.1f} s",
             Text(shown(smallest_input(judged.witness) if refuted else judged.detail)),
         )
+    return table
+
+
+def _weakened(matrix: Matrix) -> Table:
+    table = Table(title="The harness weakened", title_justify="left", title_style="bold", pad_edge=False)
+    table.add_column("without it", no_wrap=True)
+    table.add_column("escape", justify="right", no_wrap=True)
+    table.add_column("which", overflow="fold", ratio=1)
+    for entry in matrix.to_json():
+        table.add_row(entry["change"], str(len(entry["escaped"])), Text(", ".join(entry["escaped"])))
     return table
 
 
