@@ -39,7 +39,7 @@ def draw_looseness(found: LoosenessMap, *, theme: Theme, models: Sequence[ModelS
         for (row, column), value in np.ndenumerate(ratio):
             red, green, blue = colours[row, column, :3]
             light = 0.2126 * red + 0.7152 * green + 0.0722 * blue > _LIGHT_CELL
-            axes.text(
+            number = axes.text(
                 column,
                 row,
                 _number(float(value)),
@@ -48,6 +48,7 @@ def draw_looseness(found: LoosenessMap, *, theme: Theme, models: Sequence[ModelS
                 fontsize=7.5,
                 color="#000000" if light else "#ffffff",
             )
+            number.set_in_layout(False)  # lies inside the axes, where it takes no room
         axes.set_xticks(range(len(found.tokens)), [f"{m:,}" for m in found.tokens], rotation=45)
         axes.set_yticks(range(len(found.experts)), [f"{e:,}" for e in found.experts])
         axes.set_xlabel("batched tokens (max_num_batched_tokens)")
