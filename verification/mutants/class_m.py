@@ -34,13 +34,13 @@ PLUS_SIX = 7
 
 
 def _zero_without_sign(values: Tensor) -> Tensor:
-    """Of an element that is itself -0.0; one that rounds to zero keeps its sign."""
+    """Of an element that is -0.0 once scaled; one that rounds to zero keeps its sign."""
     codes = encode_e2m1(values)
     return torch.where((values == 0) & (codes == SIGN), 0, codes).to(torch.uint8)
 
 
 def _tiny_without_sign(values: Tensor) -> Tensor:
-    """Of an element that rounds to zero; -0.0 keeps its sign."""
+    """Of an element that rounds to zero; one that is -0.0 keeps its sign."""
     codes = encode_e2m1(values)
     return torch.where((values != 0) & (codes == SIGN), 0, codes).to(torch.uint8)
 
@@ -100,7 +100,7 @@ def _mutant(
 
 
 MUTANTS = (
-    _mutant("negative_zero_lost", "M1", "An element -0.0 gets code 0 in place of 8; what rounds to -0 is right.",
+    _mutant("negative_zero_lost", "M1", "An element that is -0.0 once scaled gets code 0 in place of 8; what rounds to -0 is right.",
             wrong_steps(Steps(codes=_zero_without_sign))),
     _mutant("tiny_negative_lost", "M1", "A negative element that rounds to zero gets code 0 in place of 8.",
             wrong_steps(Steps(codes=_tiny_without_sign))),
