@@ -135,12 +135,12 @@ def test_exact_families_are_exact(values: str) -> None:
 
 
 def test_every_small_exact_case_is_exact_and_others_are_not() -> None:
-    for case in gemm_cases(level=1, seed=0):
-        if case.elements < 20_000 and case.routed_rows:
-            found = order_free(make_gemm(case).operands)
-            assert bool(found.all()) == (case.is_exact or case.k == 16 or bool(found.all()))
-            assert not case.is_exact or bool(found.all())
+    small = [c for c in gemm_cases(level=1, seed=0) if c.elements < 20_000 and c.routed_rows]
+    exact = [case for case in small if case.is_exact]
+    assert {case.values for case in exact} == set(EXACT_FAMILIES)
+    assert all(bool(order_free(make_gemm(case).operands).all()) for case in exact)
     assert not order_free(operands("any")).any()
+    assert bool(order_free(operands("any", k=16)).all())  # one block: its scales have one unit
 
 
 def test_the_criterion_is_the_edge_of_24_bits() -> None:

@@ -8,7 +8,8 @@ In an exact family every order of additions gives the same bits (`reference.gemm
 - integers: every code, scales 1, 2 and 4;
 - zeros: every scale zero: +0 is due.
 
-The others round: `any` has every code and every scale byte, `cancelling` sums that are small beside their terms.
+The others round: `any` has every code and every scale byte, `cancelling` sums that are small beside their terms, `nan` a
+NaN scale of the last row and one of the last column.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from nvfp4_moe.verification.counter import word
 
 OPERATION = "cutlass_fp4_moe_mm"
 EXACT_FAMILIES = ("one_hot", "one_hot_weight", "integers", "zeros")
-FAMILIES = (*EXACT_FAMILIES, "any", "cancelling")
+FAMILIES = (*EXACT_FAMILIES, "any", "cancelling", "nan")
 ALPHAS = ("one", "powers", "distinct")
 DTYPES = ("bf16", "f16")
 

@@ -116,7 +116,7 @@ def make_gemm(case: GemmCase) -> GemmInputs:
     b = _codes(case, "b", experts * case.n)
     a_linear = _scales(case, "a", rows, blocks, one_hot=case.values == "one_hot")
     b_linear = _scales(case, "b", experts * case.n, blocks, one_hot=case.values == "one_hot_weight")
-    if case.values == "any" and rows > 1:
+    if case.values == "nan" and rows > 1:
         a_linear[-1, -1] = b_linear[-1, 0] = _NAN_SCALE  # a row, and a column of the last expert, are NaN
     if case.values == "cancelling":
         a, b, a_linear, b_linear = _cancelling(case, a, b, a_linear, b_linear)
@@ -135,7 +135,7 @@ def _scales(case: GemmCase, name: str, rows: int, blocks: int, *, one_hot: bool)
     raw = words(case.seed, f"gemm.scales.{name}", case.index << 32, rows * blocks).view(rows, blocks)
     if case.values == "zeros":
         return torch.zeros((rows, blocks), dtype=torch.uint8)
-    if case.values in ("any", "cancelling"):
+    if case.values in ("any", "cancelling", "nan"):
         return below(raw, _LARGEST_SCALE + 1).to(torch.uint8)
     if case.values == "integers":
         return (_ONE + _DOUBLE * below(raw, _POWERS)).to(torch.uint8)
