@@ -34,9 +34,11 @@ _TESTS = {
 }
 """Parts of `opcheck` and the claims that they decide."""
 _SLOW = ("test_aot_dispatch_dynamic",)
-"""Parts that are run on `TELLING` alone."""
+"""Parts that are run on `TELLING` alone, or on the only batch."""
 _PREFACE = "found mismatched tensor metadata"
 """Of what `opcheck` says of a difference; behind it is the difference."""
+MOST_ELEMENTS = 1 << 24
+"""Routed rows times K of a call that a file may ask for."""
 _LONGEST = 240
 """Characters of a detail."""
 _numbers = count()
@@ -90,13 +92,22 @@ def own_operators() -> tuple[Operator, ...]:
     )
 
 
+def prepare(device: str) -> None:
+    """Build the library of a device, which takes a while the first time.
+
+    Raises:
+        ImportError, RuntimeError: the part that builds it is not there, or no compiler, or no device.
+    """
+    build = importlib.import_module("nvfp4_moe.cuda.build")
+    build.cuda_library() if device == "cuda" else build.host_library()
+
+
 def check_own_operators(
     *, seed: int, device: str, progress: Callable[[int], None] = lambda calls: None
 ) -> dict[str, Outcome]:
     """Return the outcome of each claim for this project's operators; SKIPPED where no library can be built."""
     try:
-        build = importlib.import_module("nvfp4_moe.cuda.build")
-        build.cuda_library() if device == "cuda" else build.host_library()
+        prepare(device)
         operators = own_operators()
     except Exception as error:
         reason = f"{type(error).__name__}: {str(error).splitlines()[0]}"
@@ -109,6 +120,7 @@ def check_operators(
     *,
     seed: int,
     device: str = "cpu",
+    batches: tuple[Batch, ...] | None = None,
     progress: Callable[[int], None] = lambda calls: None,
 ) -> dict[str, Outcome]:
     """Return the outcome of each claim over every operator and batch, up to the first refutation of it.
@@ -117,17 +129,19 @@ def check_operators(
         operators: under the names of this project's, whose arguments they take.
         seed: of the values and ids.
         device: "cpu" or "cuda".
+        batches: sizes of the calls, by default `BATCHES`.
         progress: told of finished calls.
     """
+    tried = BATCHES if batches is None else batches
     calls = dict.fromkeys(CLAIMS, 0)
     found: dict[str, Outcome] = {}
     with _defined(operators) as defined:
-        for claim, operator, batch, error in _checked(defined, seed, device):
+        for claim, operator, batch, error in _checked(defined, tried, seed, device):
             progress(1)
             calls[claim] += 1
             if error is not None and claim not in found:
-                found[claim] = _refuted(operator, batch, error, calls[claim])
-    held = f"{len(operators)} operators, batches of {', '.join(str(b.tokens) for b in BATCHES)} tokens"
+                found[claim] = _refuted(operator, batch, error, calls[claim], seed=seed, device=device)
+    held = f"{len(operators)} operators, batches of {', '.join(str(b.tokens) for b in tried)} tokens"
     return {
         claim: found.get(claim, Outcome(verdict=Verdict.HELD, cases=calls[claim], detail=held))
         for claim in CLAIMS
@@ -157,14 +171,14 @@ class _defined:
 
 
 def _checked(
-    defined: Mapping[str, Any], seed: int, device: str
+    defined: Mapping[str, Any], batches: tuple[Batch, ...], seed: int, device: str
 ) -> Iterator[tuple[str, str, Batch, str | None]]:
     """Yield claim, operator, batch and what is wrong of each part of each call."""
-    for batch in BATCHES:
+    for batch in batches:
         arguments = arguments_of(batch, seed=seed, device=device)
         for name, operator in defined.items():
             for test, claim in _TESTS.items():
-                if test in _SLOW and batch != TELLING:
+                if test in _SLOW and batch != TELLING and len(batches) > 1:
                     continue
                 yield claim, name, batch, _error(operator, arguments[name], test)
 
@@ -179,8 +193,8 @@ def _error(operator: Any, arguments: tuple[Any, ...], test: str) -> str | None:
     return None
 
 
-def _refuted(operator: str, batch: Batch, error: str, calls: int) -> Outcome:
-    witness = {"kind": "operator", "operator": operator, **asdict(batch)}
+def _refuted(operator: str, batch: Batch, error: str, calls: int, *, seed: int, device: str) -> Outcome:
+    witness = {"kind": "operator", "operator": operator, **asdict(batch), "seed": seed, "device": device}
     return Outcome(
         verdict=Verdict.REFUTED, cases=calls, detail=f"{operator}: {error}"[:_LONGEST], witness=witness
     )
