@@ -165,10 +165,8 @@ def assert_inside(layer: FusedMoE, weights: ExpertWeights, batch: Batch, ops: Op
     assert not wrong.any(), (
         f"{int(wrong.sum())} of {wrong.numel()} outside, first at {wrong.nonzero()[0].tolist()}"
     )
-    width = (high.float() - low.float()).abs().mean() / stages.output.float().abs().mean().clamp(min=1e-30)
-    assert (
-        stages.output.numel() == 0 or not stages.output.any() or float(width) < 1.0
-    )  # the bound says something
+    if len(output) > 1 and stages.output.any():  # the bound says something: other tokens' outputs lie outside
+        assert float((~inside(stages.output.roll(1, 0), low, high)).float().mean()) > 0.3
     return output  # type: ignore[no-any-return]
 
 
