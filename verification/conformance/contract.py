@@ -33,6 +33,9 @@ LARGEST_BYTES = 1 << 20
 LARGEST_MULTIPLE = 1 << 20
 """What no kernel reaches: an alignment, a slack or a width above is a slip, and would ask for absurd memory."""
 
+_ROWS = dict.fromkeys(("a", "workspace13", "workspace2"), "input")
+"""Rows that the quantizers inside a layer read."""
+
 _DEFAULT_ALIGNMENT = MappingProxyType({"default": 16, "input": 32, "output_scale": 128})
 
 
@@ -103,9 +106,13 @@ class Contract:
             raise ValueError("Contract.id_dtypes must name int32, int64 or both, got ()")
 
     def alignment_of(self, tensor: str) -> int:
-        """Return the bytes to which the tensor must be aligned; the scales that a GEMM reads are as those that are written."""
-        if tensor.endswith("blockscale") and tensor not in self.alignment:
-            tensor = "output_scale"
+        """Return the bytes to which the tensor must be aligned.
+
+        Unless it is named, what a GEMM or a layer is given is as what quantizers write and read: its scales as
+        `output_scale`, its rows and workspaces as `input`.
+        """
+        if tensor not in self.alignment:
+            tensor = "output_scale" if tensor.endswith("blockscale") else _ROWS.get(tensor, tensor)
         return self.alignment.get(tensor, self.alignment.get("default", 16))
 
     @classmethod
