@@ -16,12 +16,14 @@ _MANY = (8, 16, 60, 96, 100, 257)
 """Experts: below and above a warp, a block of 256 threads, and multiples of 16 or not."""
 _WIDTHS = (32, 48, 64, 80, 256, 512, 944, 1072, 1328, 2080, 2880)
 """Every K modulo 64 below 272 and above 1,024."""
-_TALL = ((385,), (0, 514), (3, 386, 130))
+_TALL: tuple[tuple[int, ...], ...] = ((385,), (0, 514), (3, 386, 130))
 """An expert of four tiles, alone, behind an empty one and between others."""
 _NARROW = (32, 48, 64, 80, 96)
 """As many as are odd: the type of the input alternates, and so takes turns at each width."""
-_NO_ROWS = ((0,), (0, 0, 0), (0,) * 20)
-_SLABS = ((130,), (0, 131), (129, 3, 130))
+_FEW: tuple[tuple[int, ...], ...] = ((1,), (3, 0, 4), (0, 33), (130,), (0, 0, 2))
+_NO_ROWS: tuple[tuple[int, ...], ...] = ((0,), (0, 0, 0), (0,) * 20)
+_SLABS: tuple[tuple[int, ...], ...] = ((130,), (0, 131), (129, 3, 130))
+_TALL_SLABS: tuple[tuple[int, ...], ...] = ((385, 0, 387), (386,))
 _CROWDED = (6, 20, 96, 258)
 """Experts among which several have more than a warp's and more than a tile's rows."""
 
@@ -50,9 +52,10 @@ def ragged_shapes() -> Iterator[Shape]:
     for k in (1072, 2080):
         yield k, (385,)
     for k in (1328, 2864, 1040):
-        for routing in ((1,), (3, 0, 4), (0, 33), (130,), (0, 0, 2)):
+        for routing in _FEW:
             yield k, routing
-    for routing in _NO_ROWS:
+    for routing in _FEW: tuple[tuple[int, ...], ...] = ((1,), (3, 0, 4), (0, 33), (130,), (0, 0, 2))
+_NO_ROWS:
         for k in (528, 2880):
             yield k, routing
 
@@ -70,7 +73,7 @@ def masked_shapes() -> Iterator[Shape]:
     yield 16, crowded(_CROWDED[2])
     yield from _few(_MANY[:1], (544, 944, 1040))
     yield 2880, (130,)
-    for routing in ((385, 0, 387), (386,)):
+    for routing in _TALL_SLABS:
         for k in _NARROW:
             yield k, routing
     for k in (528, 2880):
