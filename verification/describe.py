@@ -17,10 +17,12 @@ from nvfp4_moe.verification.conformance.routing_check import OPERATION as ROUTIN
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
 from nvfp4_moe.verification.contract_probes import ALIGNMENTS, QUANT_PROBES, QUANTIZERS, WIDTHS
 from nvfp4_moe.verification.routing_probes import ROUTING_PROBES
-from nvfp4_moe.verification.task_child import LOAD_SECONDS, ChildEnded, TaskChild
+from nvfp4_moe.verification.task_child import ChildEnded, TaskChild
 from nvfp4_moe.verification.task_messages import Card
 
 PROBE_SECONDS = 120.0
+_FIRST_SECONDS = 180.0
+"""Of the first probe: kernels are often compiled when they are first called."""
 
 Answer = Mapping[str, Any]
 
@@ -140,7 +142,7 @@ class _Probed:
     def __init__(self, spec: str | Subject) -> None:
         self._spec = spec
         self._child: TaskChild | None = TaskChild(spec, "probe")
-        self._seconds = LOAD_SECONDS  # of the first probe: kernels may be built at the first call
+        self._seconds = _FIRST_SECONDS
         try:
             self.card = self._child.card()
         except ChildEnded as ended:

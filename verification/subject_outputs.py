@@ -14,19 +14,14 @@ from typing import BinaryIO
 
 import torch
 
-from nvfp4_moe.reference.layouts import scale_shape
 from nvfp4_moe.verification.conformance.call import (
     TURNS,
-    Call,
     Refused,
     SubjectRaised,
     Turn,
-    dirty_pool,
-    returned_bytes,
 )
 from nvfp4_moe.verification.conformance.cases import QuantCase, RoutingCase
 from nvfp4_moe.verification.conformance.fault import Fault
-from nvfp4_moe.verification.conformance.forms import SWIZZLED
 from nvfp4_moe.verification.conformance.gemm_cases import GemmCase
 from nvfp4_moe.verification.conformance.gemm_check import run_gemm
 from nvfp4_moe.verification.conformance.gemm_data import make_gemm
@@ -38,8 +33,8 @@ from nvfp4_moe.verification.conformance.plan import case_from_json, may_refuse
 from nvfp4_moe.verification.conformance.quant_check import run_quant
 from nvfp4_moe.verification.conformance.quant_data import make_inputs
 from nvfp4_moe.verification.conformance.routing_check import make_topk_ids, run_routing
-from nvfp4_moe.verification.conformance.rows_check import DTYPES, SWIZZLE, RowsCase, give_arguments
-from nvfp4_moe.verification.conformance.subject import Subject, is_functional
+from nvfp4_moe.verification.conformance.rows_check import RowsCase, run_rows
+from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.conformance.worker import DEVICE_FAULT, arena_for
 from nvfp4_moe.verification.task_child import TaskChild
 from nvfp4_moe.verification.task_messages import hear, say
@@ -113,7 +108,7 @@ def _runner(
         ids = make_topk_ids(case)
         return lambda turn: run_routing(subject, case, ids, arena, turn)
     if isinstance(case, RowsCase):
-        return lambda turn: _run_rows(subject, case, arena, turn)
+        return lambda turn: _as_outputs(*run_rows(subject, case, arena, turn))
     if isinstance(case, GemmCase | LayerCase):
         return _bounded_runner(subject, case, arena)
     inputs = make_inputs(case)
@@ -137,22 +132,6 @@ def _bounded_runner(
 
 def _as_outputs(output: torch.Tensor, faults: list[Fault]) -> tuple[Outputs, list[Fault]]:
     return {"output": output.contiguous().view(torch.uint8)}, faults
-
-
-def _run_rows(subject: Subject, case: RowsCase, arena: Arena, turn: Turn) -> tuple[Outputs, list[Fault]]:
-    swizzle = case.operation == SWIZZLE
-    shape = (
-        scale_shape(case.rows, 16 * case.columns, SWIZZLED) if swizzle else (case.mapped_rows, case.columns)
-    )
-    dtype = DTYPES[case.dtype]
-    with Call(subject, arena, turn) as call:
-        given = give_arguments(call, case)
-        if swizzle or is_functional(subject, case.operation):
-            dirty_pool([(shape, dtype)], turn.fill, subject.device)
-            returned = call.run(case.operation, *given)
-            return {"output": returned_bytes(returned, [(shape, dtype)])[0]}, call.faults
-        call.run(case.operation, *given, call.take("output", shape, dtype))
-        return {"output": call.written("output")}, call.faults
 
 
 # --- the way to the parent -----------------------------------------------------------------------------------

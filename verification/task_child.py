@@ -8,23 +8,26 @@ line each, sometimes with bytes behind it. A child whose parent has gone reads a
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
-import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
 
+from nvfp4_moe.verification import child_process
+from nvfp4_moe.verification.child_process import Process, ending, last_printed
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectError, SubjectUnavailable
 from nvfp4_moe.verification.task_messages import Card
-from nvfp4_moe.verification.task_process import Process, ending, fork, last_printed, spawn
+from nvfp4_moe.verification.task_process import fork, spawn
 
-LOAD_SECONDS = 600.0
-"""Time limit of loading a subject: it may build kernels."""
+LOAD_SECONDS = 60.0
+"""Time limit of loading a subject: the user waits."""
+BUILD_SECONDS = 600.0
+"""The same while it runs programs: it builds kernels."""
 
+_LOOK_SECONDS = 1.0
 _LAST_SECONDS = 5.0
 """What a child that has closed its pipe may take to end."""
 
@@ -87,10 +90,10 @@ class TaskChild:
         """Return the subject's card, when it is loaded; see `message` for errors.
 
         Args:
-            seconds: time limit of loading it.
+            seconds: time limit of loading it, longer while it runs compilers or other programs.
         """
         if self._card is None:
-            entry = self._message(seconds)
+            entry = self._message(seconds, building=BUILD_SECONDS)
             try:
                 self._card = Card.from_json(entry)
             except (KeyError, TypeError, ValueError) as error:
@@ -129,22 +132,20 @@ class TaskChild:
         del self._buffer[:count]
         return found
 
-    def end(self) -> str:
-        """Kill the child if it runs and return how it ended."""
+    def end(self, *, patience: float = 0.0) -> str:
+        """Return how the child ended; kill it if it still runs after `patience` seconds."""
         if self._ended is None:
-            code = self._process.poll()
-            if code is None:
-                self._process.kill()
-            self._process.wait()
+            code = child_process.end(self._process, patience=patience)
             os.close(self._reader)
             os.close(self._writer)
             self._ended = ending(code, last_printed(self._printed))
         return self._ended
 
-    def _message(self, seconds: float) -> dict[str, Any]:
-        deadline = time.monotonic() + seconds
+    def _message(self, seconds: float, *, building: float = 0.0) -> dict[str, Any]:
+        """Return the next message; `building`: time limit while the child runs programs."""
+        start = time.monotonic()
         while (end := self._buffer.find(b"\n")) < 0:
-            self._read_more(deadline, seconds)
+            self._read_more(start + seconds, seconds, build_deadline=start + building)
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         try:
@@ -157,19 +158,25 @@ class TaskChild:
             raise _ERRORS[found["kind"]](found["error"])
         return found
 
-    def _read_more(self, deadline: float, limit: float) -> None:
+    def _read_more(self, deadline: float, limit: float, *, build_deadline: float = 0.0) -> None:
         if self._ended is not None:
             raise ChildEnded(self._ended)
-        ready, _, _ = select.select([self._reader], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            raise ChildEnded(f"no answer for {limit:.3g} s; {self.end()}")
+        while not select.select([self._reader], [], [], _step(deadline))[0]:
+            now = time.monotonic()
+            builds = now < build_deadline and child_process.runs_programs(self._process.pid)
+            if now >= deadline and not builds:
+                raise ChildEnded(f"no answer for {limit:.3g} s; {self.end()}")
         chunk = os.read(self._reader, _CHUNK)
         if not chunk:
             # It closed its end, so it is on its way out: let it tell its own exit code.
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=_LAST_SECONDS)
-            raise ChildEnded(self.end())
+            raise ChildEnded(self.end(patience=_LAST_SECONDS))
         self._buffer += chunk
+
+
+def _step(deadline: float) -> float:
+    """Return how long to wait before the clock is looked at."""
+    left = deadline - time.monotonic()
+    return min(left, _LOOK_SECONDS) if left > 0 else _LOOK_SECONDS
 
 
 _ERRORS: dict[str, type[Exception]] = {

@@ -37,7 +37,10 @@ KINDS: dict[str, str] = {
 _SUBJECTS = {"subject": ("subject",), "against": ("subject", "against")}
 """Kinds that run implementations, and the names under which these are given."""
 
-SCRIPTS: dict[str, str] = {"bound": "nvfp4_moe.verification.script"}
+SCRIPTS: dict[str, str] = {
+    "bound": "nvfp4_moe.verification.script",
+    "subject": "nvfp4_moe.verification.subject_script",
+}
 """Module of each witness kind that can be written as a script; it has `as_script(document) -> str`."""
 
 LARGEST_FILE = 64 << 20

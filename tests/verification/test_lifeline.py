@@ -18,14 +18,14 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(nvfp4_moe.__file__).parent.p
 SECONDS = 30.0
 PARENT = """
 import sys, time
-from nvfp4_moe.verification.conformance.child import start
+from nvfp4_moe.verification.conformance.child import Order, start
 from nvfp4_moe.verification.conformance.subject import Subject
 from nvfp4_moe.verification.proof_job import ProofProcess
 from nvfp4_moe.verification.task_child import TaskChild
 
 spec = sys.argv[1]
 fork = Subject("sleeps", swizzle=lambda linear: time.sleep(3600))
-children = [start(spec, [0], level=1, seed=0), start(fork, [0], level=1, seed=0)]
+children = [start(held, Order(numbers=[0], level=1, seed=0)) for held in (spec, fork)]
 children += [TaskChild(spec, "outputs"), TaskChild(fork, "outputs")]
 proofs = ProofProcess(2)
 proofs.start()

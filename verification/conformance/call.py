@@ -161,14 +161,17 @@ class Call:
             DeviceFault: its work on the device failed, whatever it raised then.
         """
         before = [guarded.bytes().clone() for guarded in self._given]
+        constant = [g for g in self._given if g.name not in self.subject.contract.mutates]
         returned, raised = None, None
         try:
+            self.arena.seal(constant)
             self.defaults.set()
             returned = self.subject.operations[operation](*arguments, **keywords)
         except BaseException as error:  # Ctrl-C of the terminal ends the parent, and with it this process
             raised = error
         finally:
             HARNESS_DEFAULTS.set()
+            self.arena.unseal(constant)
         self.arena.synchronize()
         self.faults += _memory_faults(self.arena)
         self.faults += self._changed_inputs(before)

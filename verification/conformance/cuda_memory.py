@@ -136,6 +136,9 @@ class _DeviceMapping:
     def close(self) -> None:
         """Nothing to do: it stays accessible."""
 
+    def seal(self) -> None:
+        """The device's memory stays writable: an illegal access there ends the whole context."""
+
 
 class CudaArena(MappingArena):
     """Guarded memory of the current GPU.

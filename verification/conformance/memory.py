@@ -30,7 +30,7 @@ import torch
 from nvfp4_moe.reference.padding import round_up
 
 PAGE = mmap.PAGESIZE
-_PROT_NONE, _PROT_READ_WRITE = 0, 3
+_PROT_NONE, _PROT_READ, _PROT_READ_WRITE = 0, 1, 3
 _MAP_PRIVATE_ANONYMOUS = 0x22
 _RESTING = 3
 """Mappings of a size that stay closed: a pointer into one faults for a while after its call."""
@@ -76,6 +76,9 @@ class _HostMapping:
     def close(self) -> None:
         self.protect(_PROT_NONE)
 
+    def seal(self) -> None:
+        self.protect(_PROT_READ)
+
     def protect(self, access: int) -> None:
         if _libc.mprotect(self.start, self.usable, access) != 0:
             raise MemoryError(
@@ -97,6 +100,9 @@ class Mapping(Protocol):
 
     def close(self) -> None:
         """Make every access fault, where the device can."""
+
+    def seal(self) -> None:
+        """Make every write fault until it is opened, where the device can."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +208,12 @@ class Arena(Protocol):
     def broken(self) -> tuple[Guarded, int] | None:
         """Return the first live tensor with a changed canary and the byte's offset, or None."""
 
+    def seal(self, tensors: Sequence[Guarded]) -> None:
+        """Make these read-only, where the arena is one that does."""
+
+    def unseal(self, tensors: Sequence[Guarded]) -> None:
+        """Make them writable again."""
+
     def reset(self) -> None:
         """Take every tensor back; the caller must use none of them any more."""
 
@@ -209,8 +221,9 @@ class Arena(Protocol):
 class MappingArena:
     """An `Arena` over any kind of mapping; a subclass says how pages are made."""
 
-    def __init__(self, page: int) -> None:
+    def __init__(self, page: int, *, seals: bool = False) -> None:
         self._page = page
+        self._seals = seals
         self._free: dict[int, deque[Mapping]] = {}
         self._live: list[Guarded] = []
 
@@ -276,6 +289,16 @@ class MappingArena:
                 return guarded, offset
         return None
 
+    def seal(self, tensors: Sequence[Guarded]) -> None:
+        """Make these read-only, where the arena is one that does: a write faults at once."""
+        for guarded in tensors if self._seals else ():
+            guarded.mapping.seal()
+
+    def unseal(self, tensors: Sequence[Guarded]) -> None:
+        """Make them writable again."""
+        for guarded in tensors if self._seals else ():
+            guarded.mapping.open()
+
     def reset(self) -> None:
         """Take every tensor back; the caller must use none of them any more."""
         for guarded in self._live:
@@ -300,8 +323,9 @@ class MappingArena:
 class HostArena(MappingArena):
     """Guarded memory of the CPU: an access past the end is a SIGSEGV."""
 
-    def __init__(self) -> None:
-        super().__init__(PAGE)
+    def __init__(self, *, seals: bool = False) -> None:
+        """Take `seals` to make inputs read-only during a call: a write into one is a SIGSEGV too."""
+        super().__init__(PAGE, seals=seals)
 
     def make_mapping(self, usable: int) -> Mapping:
         return _HostMapping(usable)

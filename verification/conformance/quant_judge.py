@@ -176,14 +176,17 @@ def _fault(
 ) -> Fault:
     byte, count = found
     where = _where(outputs, buffer.name, byte)
-    subject, true = (int(t.reshape(-1)[byte]) for t in (buffer.written[run], buffer.true))
+    true, *each = (int(t.reshape(-1)[byte]) for t in (buffer.true, *buffer.written))
+    if each[run] == true:  # stale contents that happen to be right, or the other one of two that differ
+        run = next((other for other, now in enumerate(each) if now != true), run)
+    subject = each[run]
     place = " ".join(f"{key} {value}" for key, value in where.items() if key != "byte")
     values = _in_words(buffer.name, subject, true)
     return Fault(
         check=check,
         finding=Finding.MEMORY if check == "untouched" else _class(where),
         text=f"{buffer.name} {what} at {place}: {values} (first of {count:,})",
-        where={"output": buffer.name, **where, "subject": subject, "true": true, "count": count},
+        where={"output": buffer.name, **where, "subject": subject, "true": true, "count": count, "turn": run},
     )
 
 

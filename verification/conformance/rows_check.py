@@ -146,11 +146,10 @@ def check_rows(subject: Subject, case: RowsCase, arena: Arena) -> Judgement:
         SubjectRaised: it raised something else, or returned no such tensor.
         DeviceFault: its work on the device failed.
     """
-    run = _run_shuffle if case.operation == SHUFFLE else _run_swizzle
     faults: list[Fault] = []
     runs: list[torch.Tensor] = []
     for turn in TURNS:
-        written, found = run(subject, case, arena, turn)
+        written, found = run_rows(subject, case, arena, turn)
         runs.append(written)
         faults += found
         if faults:
@@ -167,28 +166,23 @@ def _true(case: RowsCase) -> torch.Tensor:
     return in_bytes[make_map(case).to(torch.int64)]
 
 
-def _run_shuffle(
-    subject: Subject, case: RowsCase, arena: Arena, turn: Turn
-) -> tuple[torch.Tensor, list[Fault]]:
-    shape, dtype = (case.mapped_rows, case.columns), DTYPES[case.dtype]
-    with Call(subject, arena, turn) as call:
-        given = give_arguments(call, case)
-        if is_functional(subject, case.operation):
-            dirty_pool([(shape, dtype)], turn.fill, subject.device)
-            return returned_bytes(call.run(SHUFFLE, *given), [(shape, dtype)])[0], call.faults
-        call.run(SHUFFLE, *given, call.take("output", shape, dtype))
-        return call.written("output"), call.faults
+def output_shape(case: RowsCase) -> tuple[tuple[int, ...], torch.dtype]:
+    """Return shape and type of the result."""
+    if case.operation == SWIZZLE:
+        return scale_shape(case.rows, 16 * case.columns, SWIZZLED), torch.uint8
+    return (case.mapped_rows, case.columns), DTYPES[case.dtype]
 
 
-def _run_swizzle(
-    subject: Subject, case: RowsCase, arena: Arena, turn: Turn
-) -> tuple[torch.Tensor, list[Fault]]:
-    shape = scale_shape(case.rows, 16 * case.columns, SWIZZLED)
+def run_rows(subject: Subject, case: RowsCase, arena: Arena, turn: Turn) -> tuple[torch.Tensor, list[Fault]]:
+    """Call the subject once and return the bytes of its result, and the memory faults."""
+    shape, dtype = output_shape(case)
     with Call(subject, arena, turn) as call:
         given = give_arguments(call, case)
-        dirty_pool([(shape, torch.uint8)], turn.fill, subject.device)
-        returned = call.run(SWIZZLE, *given)
-        return returned_bytes(returned, [(shape, torch.uint8)])[0], call.faults
+        if case.operation == SHUFFLE and not is_functional(subject, SHUFFLE):
+            call.run(SHUFFLE, *given, call.take("output", shape, dtype))
+            return call.written("output"), call.faults
+        dirty_pool([(shape, dtype)], turn.fill, subject.device)
+        return returned_bytes(call.run(case.operation, *given), [(shape, dtype)])[0], call.faults
 
 
 def _judge(case: RowsCase, runs: list[torch.Tensor], true: torch.Tensor) -> Iterator[Fault]:

@@ -259,6 +259,8 @@ def _refuted(card: Card, plan: Plan, tally: _Tally, found: list[_Found], sequenc
         "case": plan.cases[number].to_json(),
         **fault,
     }
+    if getattr(plan.cases[number], "operation", None) in card.functional:
+        witness["functional"] = True
     sequence = sequences.of(smallest.report)
     if sequence.before:
         witness["before"] = [plan.cases[earlier].to_json() for earlier in sequence.before]

@@ -73,7 +73,7 @@ class _Trials:
             seed=self.seed,
             limits=self.limits,
             lanes=1,
-            retry_hangs=False,
+            look_again=False,
         )
         for report in reports:
             if report.number == number:

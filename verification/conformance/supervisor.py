@@ -4,6 +4,9 @@ Cases are dealt to two lanes by number; a lane is one child after another. When 
 finding with the signal, and a new child goes on behind it. What a case meets in its process depends on its lane alone,
 so the same numbers give the same reports whether the lanes run side by side or not.
 
+Inputs are read-only during the calls of a CPU subject. A case that dies runs again with writable ones; if that tells what
+was written, it is the finding, and inputs stay writable for the rest of the run.
+
 A case that gives no answer within its limit is under suspicion only, since the machine may be busy. At the end it runs
 again, alone and with several times the limit: one that falls silent again is a memory finding, one that answers is not
 judged.
@@ -11,7 +14,6 @@ judged.
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import time
@@ -21,10 +23,19 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nvfp4_moe.verification.conformance.child import Child, start
+from nvfp4_moe.verification.child_process import runs_programs
+from nvfp4_moe.verification.conformance.case_report import (
+    BAD_ACCESS,
+    WRITTEN_AS_IT_WAS,
+    crash_fault,
+    parsed,
+    report_of,
+)
+from nvfp4_moe.verification.conformance.case_report import CaseReport as CaseReport
+from nvfp4_moe.verification.conformance.case_report import HarnessFault as HarnessFault
+from nvfp4_moe.verification.conformance.child import Child, Order, start
 from nvfp4_moe.verification.conformance.plan import Case, fingerprint
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
-from nvfp4_moe.verification.result import Finding
 
 LANES = 2
 _DEAL = 8
@@ -42,34 +53,14 @@ class Limits:
     """Of one case: a hundred times what the slowest takes."""
     first_case_seconds: float = 180.0
     """Of the first case of a group in a child: kernels are often compiled when they are first called."""
-    load_seconds: float = 600.0
-    """Of loading a subject: it may build kernels."""
+    load_seconds: float = 60.0
+    """Of loading a subject: the user waits."""
+    build_seconds: float = 600.0
+    """The same while it runs programs: it builds kernels."""
     hang_factor: float = 3.0
     """A case under suspicion gets this many times the limit that it outlived, and the first case's limit at least."""
     crashes: int = 4
     """Children of a lane that may die in one group of cases before the rest of the group is given up."""
-
-
-@dataclass(frozen=True)
-class CaseReport:
-    """What became of one case."""
-
-    number: int
-    faults: tuple[dict[str, Any], ...] = ()
-    refused: str | None = None
-    refusal_legal: bool = False
-    admissible: int = 0
-    """Bytes that documented instruction errors excuse."""
-    not_run: str | None = None
-    """Why the case was given up."""
-    before: tuple[int, ...] = ()
-    """Numbers of the cases that the same child ran before, in order; only where there are faults."""
-    hung: bool = False
-    """The fault is that it gave no answer; without `before` it gives none alone."""
-
-
-class HarnessFault(Exception):
-    """The harness failed in a child: our fault, not the subject's."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +82,9 @@ class _Lane:
     current: int | None = None
     ran: list[int] = field(default_factory=list)
     """Numbers that the present child has begun."""
+    sealed: bool = False
+    """The present child's inputs are read-only."""
+    started: float = 0.0
     deadline: float = 0.0
     limit: float = 0.0
     crashes: Counter[str] = field(default_factory=Counter)
@@ -115,8 +109,9 @@ def run_cases(
     should_stop: Callable[[], bool] = lambda: False,
     lanes: int = LANES,
     side_by_side: bool | None = None,
-    retry_hangs: bool = True,
+    look_again: bool = True,
     cases: Sequence[Case] | None = None,
+    sealed: bool = True,
 ) -> Iterator[CaseReport]:
     """Run the cases with these numbers and yield a report of each; the order is that of a lane within it, else any.
 
@@ -129,8 +124,9 @@ def run_cases(
         should_stop: asked between reports.
         lanes: children that share the numbers; with one, the order is that of `numbers`.
         side_by_side: run the lanes at once; by default where there is more than one processor.
-        retry_hangs: run a case that gave no answer again before it counts as a hang.
+        look_again: run a case that gave no answer or died again: before it counts as a hang, or to learn what it wrote.
         cases: what the numbers mean here; None: whatever they mean in the child.
+        sealed: inputs are read-only during the calls of a CPU subject.
 
     Raises:
         SubjectUnavailable: the subject cannot be loaded in the child, or is not the one there that it is here.
@@ -139,7 +135,7 @@ def run_cases(
     if side_by_side is None:
         side_by_side = len(os.sched_getaffinity(0)) > 1
     dealt = [_Lane(left) for left in deal(numbers, lanes) if left]
-    runner = _Runner(spec, level, seed, group_of, limits, retry_hangs, cases)
+    runner = _Runner(spec, level, seed, group_of, limits, look_again, cases, sealed)
     for together in [dealt] if side_by_side else [[lane] for lane in dealt]:
         with closing(runner.run(together, should_stop)) as reports:
             yield from reports
@@ -153,8 +149,11 @@ class _Runner:
     seed: int
     group_of: Callable[[int], str]
     limits: Limits
-    retry_hangs: bool
+    look_again: bool
     cases: Sequence[Case] | None
+    sealed: bool
+    looks: int = 3
+    """Deaths that are still looked into; a subject that crashes for other reasons must not take twice as long."""
     suspects: list[_Suspect] = field(default_factory=list)
 
     def run(self, lanes: list[_Lane], should_stop: Callable[[], bool]) -> Generator[CaseReport, None, None]:
@@ -166,7 +165,11 @@ class _Runner:
                     for key, _ in selector.select(timeout=_POLL_SECONDS):
                         yield from self._hear(key.data, selector)
                     for lane in lanes:
-                        if lane.child is not None and time.monotonic() > lane.deadline:
+                        if (
+                            lane.child is not None
+                            and time.monotonic() > lane.deadline
+                            and not self._builds(lane)
+                        ):
                             how = (
                                 f"no answer for {lane.limit:.3g} s; {self._close(lane, selector, patience=0)}"
                             )
@@ -200,17 +203,7 @@ class _Runner:
         limits = replace(self.limits, case_seconds=seconds, first_case_seconds=seconds)
         for before in dict.fromkeys([(), suspect.before]):
             try:
-                reports = run_cases(
-                    self.spec,
-                    [*before, suspect.number],
-                    level=self.level,
-                    seed=self.seed,
-                    limits=limits,
-                    lanes=1,
-                    retry_hangs=False,
-                    cases=self.cases,
-                )
-                again = next(report for report in reports if report.number == suspect.number)
+                again = self._alone(suspect.number, before, limits=limits)
             except SubjectUnavailable as error:
                 return CaseReport(suspect.number, not_run=f"gave no answer and cannot run again: {error}")
             if again.faults or (again.refused is not None and not again.refusal_legal):
@@ -218,8 +211,52 @@ class _Runner:
         reason = f"gave no answer for {suspect.seconds:.3g} s, but did when run again: a busy machine?"
         return CaseReport(suspect.number, not_run=reason)
 
+    def _alone(
+        self,
+        number: int,
+        before: Sequence[int] = (),
+        *,
+        limits: Limits | None = None,
+        sealed: bool | None = None,
+    ) -> CaseReport:
+        """Run a case in a child of its own behind some others; see `run_cases`."""
+        reports = run_cases(
+            self.spec,
+            [*before, number],
+            level=self.level,
+            seed=self.seed,
+            limits=limits or self.limits,
+            lanes=1,
+            look_again=False,
+            cases=self.cases,
+            sealed=self.sealed if sealed is None else sealed,
+        )
+        return next(report for report in reports if report.number == number)
+
+    def _builds(self, lane: _Lane) -> bool:
+        """Return whether the child is still loading its subject, and runs programs for it."""
+        in_time = time.monotonic() < lane.started + self.limits.build_seconds
+        return not lane.ran and in_time and lane.child is not None and runs_programs(lane.child.pid)
+
+    def _crash_fault(self, lane: _Lane, number: int, ending: str) -> dict[str, Any]:
+        """Return the finding of a death: the input that was written, where a run with writable ones tells it.
+
+        The case must die alone as well: else it is what ran before that matters.
+        """
+        looks = self.look_again and self.looks > 0
+        if not (looks and lane.sealed and self.sealed and ending.startswith(BAD_ACCESS)):
+            return crash_fault(ending)
+        self.looks -= 1
+        if not _died(self._alone(number)) or _died(again := self._alone(number, sealed=False)):
+            return crash_fault(ending)
+        self.sealed = False
+        fault = again.faults[0] if again.faults else WRITTEN_AS_IT_WAS
+        return {**fault, "text": f"{fault['text']}; with read-only inputs: {ending}"}
+
     def _start(self, lane: _Lane, selector: selectors.BaseSelector) -> None:
-        lane.child = start(self.spec, lane.left, level=self.level, seed=self.seed)
+        order = Order(numbers=lane.left, level=self.level, seed=self.seed, sealed=self.sealed)
+        lane.child = start(self.spec, order)
+        lane.sealed, lane.started = self.sealed, time.monotonic()
         lane.buffer, lane.current, lane.ran = b"", None, []
         self._extend(lane, self.limits.load_seconds)
         selector.register(lane.child.reader, selectors.EVENT_READ, lane)
@@ -236,7 +273,7 @@ class _Runner:
             return
         *lines, lane.buffer = (lane.buffer + chunk).split(b"\n")
         for line in lines:
-            message = _parsed(line)
+            message = parsed(line)
             if message is None:  # the subject wrote to descriptors that are not its own
                 how = f"it said what is no message: {line[:60]!r}; {self._close(lane, selector, patience=0)}"
                 yield from self._lost(lane, selector, how)
@@ -251,7 +288,7 @@ class _Runner:
                 self._extend(lane, self._limit_of(lane))
                 continue
             self._extend(lane, self.limits.case_seconds)
-            report = _report(message)
+            report = report_of(message)
             lane.left.remove(report.number)
             lane.current = None
             yield replace(report, before=tuple(lane.ran[:-1])) if report.faults else report
@@ -294,10 +331,11 @@ class _Runner:
         number = lane.current
         lane.left.remove(number)
         before = tuple(n for n in lane.ran if n != number)
-        if silent and self.retry_hangs:
+        if silent and self.look_again:
             self.suspects.append(_Suspect(number, lane.limit, before))
         else:
-            yield CaseReport(number, faults=(_crash(ending),), before=before, hung=silent)
+            fault = crash_fault(ending) if silent else self._crash_fault(lane, number, ending)
+            yield CaseReport(number, faults=(fault,), before=before, hung=silent)
         group = self.group_of(number)
         lane.crashes[group] += 1
         if lane.crashes[group] >= self.limits.crashes:
@@ -309,38 +347,5 @@ class _Runner:
             self._start(lane, selector)
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def _crash(ending: str) -> dict[str, Any]:
-    return {
-        "check": "guard",
-        "finding": str(Finding.MEMORY),
-        "text": f"the subject's process died: {ending}",
-        "where": {"ending": ending},
-    }
-
-
-def _report(message: dict[str, Any]) -> CaseReport:
-    if "unavailable" in message:
-        raise SubjectUnavailable(message["unavailable"])
-    if "harness" in message:
-        raise HarnessFault(message["harness"])
-    number = message["done"]
-    if "refused" in message:
-        return CaseReport(number, refused=message["refused"], refusal_legal=message["legal"])
-    if "raised" in message:
-        text = message["raised"].strip()
-        fault = {
-            "check": "golden",
-            "finding": str(Finding.BYTES),
-            "text": f"an exception inside the domain: {text.splitlines()[-1]}",
-            "where": {"traceback": text},
-        }
-        return CaseReport(number, faults=(fault,))
-    return CaseReport(number, faults=tuple(message["faults"]), admissible=message["admissible"])
+def _died(report: CaseReport) -> bool:
+    return any("ending" in fault["where"] for fault in report.faults)

@@ -11,7 +11,6 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable
 from typing import Any, TextIO
 
 import torch
@@ -24,6 +23,7 @@ from nvfp4_moe.verification.conformance.call import (
     SubjectRaised,
     TorchDefaults,
 )
+from nvfp4_moe.verification.conformance.child import Order
 from nvfp4_moe.verification.conformance.fault import Fault
 from nvfp4_moe.verification.conformance.memory import Arena, DeviceFault, HostArena
 from nvfp4_moe.verification.conformance.plan import Case, Plan, fingerprint, may_refuse, run_case
@@ -34,25 +34,24 @@ DEVICE_FAULT = 70
 """Exit code of a child whose device context is lost."""
 
 
-def arena_for(device: str) -> Arena:
-    """Return the guarded memory of a device."""
+def arena_for(device: str, *, sealed: bool = False) -> Arena:
+    """Return the guarded memory of a device; `sealed`: inputs are read-only during calls, on the CPU."""
     if device == "cpu":
-        return HostArena()
+        return HostArena(seals=sealed)
     from nvfp4_moe.verification.conformance.cuda_memory import CudaArena
 
     return CudaArena()
 
 
-def serve(subject: Subject, *, level: int, seed: int, numbers: Iterable[int] | None, out: TextIO) -> None:
-    """Run the cases with the given numbers (None: all) and write a line before and after each."""
+def serve(subject: Subject, order: Order, *, out: TextIO) -> None:
+    """Run the cases of the order and write a line before and after each."""
     torch.set_num_threads(1)  # cases are small, and several children share the cores
     Call.defaults = TorchDefaults.now()
     HARNESS_DEFAULTS.set()
     try:
-        plan = Plan.of(subject, level=level, seed=seed)
-        cases = plan.cases
-        arena = arena_for(subject.device)
-        for number in range(len(cases)) if numbers is None else numbers:
+        cases = Plan.of(subject, level=order.level, seed=order.seed).cases
+        arena = arena_for(subject.device, sealed=order.sealed)
+        for number in order.numbers:
             _say(out, {"begin": number, "case": fingerprint(cases[number])})
             _say(out, {"done": number, **answer(subject, cases[number], arena)})
         _say(out, {"end": True})
@@ -106,8 +105,8 @@ def main() -> None:
         except (SubjectError, SubjectUnavailable) as error:
             _say(out, {"unavailable": str(error)})
             return
-        numbers = request["numbers"]
-        serve(subject, level=request["level"], seed=request["seed"], numbers=numbers, out=out)
+        told = {name: request[name] for name in ("numbers", "level", "seed", "sealed")}
+        serve(subject, Order(**told), out=out)
 
 
 if __name__ == "__main__":
