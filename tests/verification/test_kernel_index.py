@@ -23,6 +23,7 @@ from nvfp4_moe.verification.proofs.c_expression import C_CONSTANTS, C_FUNCTIONS,
 from nvfp4_moe.verification.proofs.index_expression import IndexExpression, Range
 from nvfp4_moe.verification.proofs.kernel_index import EXPRESSIONS, INTEGERS_ONLY, SLOW_ON_WORDS
 from nvfp4_moe.verification.proofs.kernel_ranges import (
+    FEW_ROWS,
     INT32_MAX,
     LARGEST_K,
     LONGEST_STEP,
@@ -33,6 +34,7 @@ from nvfp4_moe.verification.proofs.kernel_ranges import (
 from nvfp4_moe.verification.proofs.overflow import refute_index
 from nvfp4_moe.verification.result import Verdict
 
+STATEMENTS = "verification/proofs/kernel_index_*.py"
 CUDA = Path(__file__).resolve().parents[2] / "cuda"
 STATED = [(claim, x) for claim, stated in EXPRESSIONS.items() for x in stated]
 each = pytest.mark.parametrize("stated", [x for _, x in STATED], ids=[x.name for _, x in STATED])
@@ -56,7 +58,8 @@ SOURCES = {
 
 @each
 def test_the_expression_is_the_text_of_its_source(stated: IndexExpression) -> None:
-    assert squeezed(stated.written or stated.text) in SOURCES[stated.file]
+    text = squeezed(stated.written or stated.text)
+    assert text in SOURCES[stated.file], f"{stated.file} has no `{text}`: state what it has in {STATEMENTS}"
 
 
 @each
@@ -104,6 +107,12 @@ def test_constants_are_those_of_the_sources(name: str, value: int) -> None:
 )
 def test_the_declared_ranges_are_those_of_the_checks(file: str, text: str) -> None:
     assert text in SOURCES[file]
+
+
+@pytest.mark.parametrize("name", ["kFewRows", "kFewNarrowRows"])
+def test_calls_of_few_rows_stay_below_the_declared_number(name: str) -> None:
+    (number,) = re.findall(rf"constexpr int64_t {name} = (\d+);", SOURCES["csrc/quantize_launch.cuh"])
+    assert int(number) <= FEW_ROWS
 
 
 def test_the_limits_are_the_numbers_of_these_texts() -> None:
@@ -283,7 +292,7 @@ def test_every_subscript_and_pointer_sum_is_stated(file: str) -> None:
         for s in (*subscripts(SOURCES[file]), *products(SOURCES[file]))
         if s not in SMALL and s not in bodies
     ]
-    assert not left_out
+    assert not left_out, f"state these, with the ranges of their names, in {STATEMENTS}"
 
 
 # --- what the proofs are worth --------------------------------------------------------------------------------

@@ -30,8 +30,13 @@ EXPRESSIONS: Mapping[str, tuple[IndexExpression, ...]] = {
 }
 """The expressions of each claim."""
 
-INTEGERS_ONLY = frozenset({"masked_first_row", "ring_slab", "swizzled_128x4", "swizzled_8x4", "linear_byte"})
-"""Over words a prover takes more than minutes: a product of sizes below 2^31 by a relation alone, or of three sizes."""
+INTEGERS_ONLY = frozenset(
+    {
+        *("masked_first_row", "ring_slab", "few_padding_first"),
+        *("swizzled_128x4", "swizzled_8x4", "linear_byte"),
+    }
+)
+"""Over words a prover takes minutes or more: a product that only a relation keeps small, or one of three sizes."""
 
 SLOW_ON_WORDS = frozenset(
     [
@@ -41,7 +46,6 @@ SLOW_ON_WORDS = frozenset(
         "packed_byte",
         "scale_byte",
         "padding_tile",
-        "rows_owned_of_a_tile",
         "ring_first_row",
         "ring_input_row",
         "ring_packed_byte",
@@ -50,7 +54,6 @@ SLOW_ON_WORDS = frozenset(
         "few_scale_row",
         "few_packed_byte",
         "few_padding_tile",
-        "few_padding_first",
         "rows_in_flight",
         "segment",
         "segment_length",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nvfp4_moe.verification.proofs.c_expression import INT32
 from nvfp4_moe.verification.proofs.index_expression import IndexExpression
 from nvfp4_moe.verification.proofs.kernel_ranges import (
-    ADDRESSES,
+    FEW_ROWS,
     INT32_MAX,
     MASKED_EXPERTS,
     ROWS,
@@ -133,8 +133,8 @@ RING_KERNEL = (
     IndexExpression(
         name="ring_scale_word",
         file=RING,
-        text="static_cast<uint32_t>(block / kTileBlocks * (kTileRows * kTileBlocks))",
-        ranges={"block": int32(0, WORDS * 4 + WORDS)},
+        text="block / kTileBlocks * (kTileRows * kTileBlocks) + 4 * place",
+        ranges={"block": uint32(0, WORDS * 4 + WORDS), "place": uint32(0, 3)},
     ),
     IndexExpression(
         name="ring_padding_pieces",
@@ -210,8 +210,8 @@ FEW_ROWS_KERNEL = (
     IndexExpression(
         name="few_padding_tile_row",
         file=FEW,
-        text="int64_t{place.scale_row} + owned - owned % kTileRows",
-        ranges={"place.scale_row": int32(0, INT32_MAX), "owned": int32(1, ROWS)},
+        text="int64_t{rows.scale_row} + owned - owned % kTileRows",
+        ranges={"rows.scale_row": int32(0, INT32_MAX), "owned": int32(1, ROWS)},
     ),
     IndexExpression(
         name="few_padding_tile",
@@ -222,44 +222,42 @@ FEW_ROWS_KERNEL = (
     IndexExpression(
         name="few_padding_first",
         file=FEW,
-        text="(row - place.first_row) * warps + warp",
+        text="(row - rows.first_row) * warps + warp",
         ranges={
-            "row": int32(0, 4095),
-            "place.first_row": int32(0, "row"),
+            "row": int32(0, FEW_ROWS - 1),
+            "rows.first_row": int32(0, "row"),
             "warps": int32(1, 16),
             "warp": int32(0, "warps - 1"),
         },
-        largest={"place.first_row": 0},
+        largest={"rows.first_row": 0},
     ),
     IndexExpression(
         name="few_padding_step",
         file=FEW,
         text="word + owned * warps",
         written="word += owned * warps",
-        ranges={"word": int32(0, 127), "owned": int32(1, 4096), "warps": int32(1, 16)},
+        ranges={"word": int32(0, 127), "owned": int32(1, FEW_ROWS), "warps": int32(1, 16)},
     ),
     IndexExpression(
         name="few_scale_row",
         file=FEW,
-        text="int64_t{place.scale_row} * (words * kTileBlocks) + "
-        "row_byte_128x4(static_cast<uint32_t>(row_in_expert), static_cast<uint32_t>(words))",
+        text="region_byte(owner, words) + "
+        "row_byte_128x4(static_cast<uint32_t>(in_expert), static_cast<uint32_t>(words))",
         ranges={
-            "place.scale_row": int32(0, INT32_MAX),
+            "owner.scale_row": int64(0, INT32_MAX),
             "words": int32(1, 128),
-            "row_in_expert": int32(0, 4095),
+            "in_expert": int32(0, FEW_ROWS - 1),
         },
-    ),
-    IndexExpression(
-        name="few_scale_word",
-        file=FEW,
-        text="row_byte + block / kTileBlocks * (kTileRows * kTileBlocks)",
-        ranges={"row_byte": int64(0, ADDRESSES), "block": int32(0, 511)},
     ),
     IndexExpression(
         name="few_packed_byte",
         file=FEW,
         text="int64_t{row} * (call.k / 2) + block * (kBlockSize / 2)",
-        ranges={"call.k": int32(16, 8192), "row": int32(0, 4095), "block": int32(0, "call.k / 16 - 1")},
+        ranges={
+            "call.k": int32(16, 8192),
+            "row": int32(0, FEW_ROWS - 1),
+            "block": int32(0, "call.k / 16 - 1"),
+        },
     ),
 )
 

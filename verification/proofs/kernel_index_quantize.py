@@ -159,11 +159,10 @@ BODIES = (
         },
     ),
     IndexExpression(
-        name="rows_owned_of_a_tile",
+        name="row_of_the_next_piece",
         file=HEADER,
-        text="owned - (row - in_tile)",
-        ranges={"owned": int32(1, ROWS), "row": int32(0, "owned - 1"), "in_tile": int32(0, "min(row, 127)")},
-        largest={"row": 0},
+        text="row + kTileLanes",
+        ranges={"row": int32(0, ROWS)},
     ),
     IndexExpression(
         name="padding_beside_a_row",

@@ -18,6 +18,8 @@ LARGEST_K = 1 << 27
 WORDS = LARGEST_K // 64
 """Words of four scale bytes in a row, at most."""
 ADDRESSES = 1 << 57
+FEW_ROWS = 1 << 14
+"""More rows than one thread block each is ever used for: `kFewRows`, which is tuned, lies below."""
 MASKED_EXPERTS = 65_535
 ROUTED_EXPERTS = INT32_MAX // 128 // 2
 

@@ -1,6 +1,6 @@
 ; index.no_wrap.quantize.few_packed_byte
 ; csrc/few_rows_kernel.cuh: no part of `int64_t{row} * (call.k / 2) + block * (kBlockSize / 2)`
-;   leaves its type, up to the value 16,777,208.
+;   leaves its type, up to the value 67,108,856.
 (set-info :status unsat)
 (set-logic QF_NIA)
 (declare-const call_k Int)
@@ -9,7 +9,7 @@
 (assert (<= 16 call_k))
 (assert (<= call_k 8192))
 (assert (<= 0 row))
-(assert (<= row 4095))
+(assert (<= row 16383))
 (assert (<= 0 block))
 (assert (<= block (- (div call_k 16) 1)))
 (assert (not (and (<= (- 9223372036854775808) row) (<= row 9223372036854775807) (<= (- 2147483648) (div call_k 2)) (<= (div call_k 2) 2147483647) (<= 0 call_k) (< 0 2) (<= (- 9223372036854775808) (div call_k 2)) (<= (div call_k 2) 9223372036854775807) (<= (- 9223372036854775808) (* row (div call_k 2))) (<= (* row (div call_k 2)) 9223372036854775807) (<= (- 2147483648) (* block 8)) (<= (* block 8) 2147483647) (<= (- 9223372036854775808) (* block 8)) (<= (* block 8) 9223372036854775807) (<= (- 9223372036854775808) (+ (* row (div call_k 2)) (* block 8))) (<= (+ (* row (div call_k 2)) (* block 8)) 9223372036854775807) (<= 0 (+ (* row (div call_k 2)) (* block 8))))))
