@@ -20,7 +20,7 @@ _TALL: tuple[tuple[int, ...], ...] = ((385,), (0, 514), (3, 386, 130))
 """An expert of four tiles, alone, behind an empty one and between others."""
 _NARROW = (32, 48, 64, 80, 96)
 """As many as are odd: the type of the input alternates, and so takes turns at each width."""
-_FEW: tuple[tuple[int, ...], ...] = ((1,), (3, 0, 4), (0, 33), (130,), (0, 0, 2))
+_SMALL: tuple[tuple[int, ...], ...] = ((1,), (3, 0, 4), (0, 33), (130,), (0, 0, 2))
 _NO_ROWS: tuple[tuple[int, ...], ...] = ((0,), (0, 0, 0), (0,) * 20)
 _SLABS: tuple[tuple[int, ...], ...] = ((130,), (0, 131), (129, 3, 130))
 _TALL_SLABS: tuple[tuple[int, ...], ...] = ((385, 0, 387), (386,))
@@ -52,10 +52,9 @@ def ragged_shapes() -> Iterator[Shape]:
     for k in (1072, 2080):
         yield k, (385,)
     for k in (1328, 2864, 1040):
-        for routing in _FEW:
+        for routing in _SMALL:
             yield k, routing
-    for routing in _FEW: tuple[tuple[int, ...], ...] = ((1,), (3, 0, 4), (0, 33), (130,), (0, 0, 2))
-_NO_ROWS:
+    for routing in _NO_ROWS:
         for k in (528, 2880):
             yield k, routing
 
