@@ -12,18 +12,22 @@ import time
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from nvfp4_moe.reference.padding import TILE
 from nvfp4_moe.verification.bounds import check_attained, find_counterexample
+from nvfp4_moe.verification.conformance.case_report import CaseReport, report_of
 from nvfp4_moe.verification.conformance.cases import QuantCase
+from nvfp4_moe.verification.conformance.memory import Arena
 from nvfp4_moe.verification.conformance.own import own_subject
 from nvfp4_moe.verification.conformance.plan import Case, Plan, elements_of, prefix_of
 from nvfp4_moe.verification.conformance.run import claim_of
 from nvfp4_moe.verification.conformance.sequence import shortest_sequence
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
-from nvfp4_moe.verification.conformance.supervisor import LANES, CaseReport, Limits, run_cases
+from nvfp4_moe.verification.conformance.supervisor import LANES, Limits, run_cases
+from nvfp4_moe.verification.conformance.worker import answer, arena_for
 from nvfp4_moe.verification.exhaustive import exhaust_routing
 from nvfp4_moe.verification.fuzz import fuzz_ids
 from nvfp4_moe.verification.golden import CHECKS as GOLDEN_CHECKS
@@ -216,13 +220,19 @@ def _refute(mutant: Mutant, target: SubjectMutant, device: str, seed: int) -> Ju
     cases = Plan.of(subject, level=LEVEL, seed=seed).cases
     judged = Judged(id=mutant.id, device=device, verdict=Verdict.HELD)
     odd = ""
-    with closing(_reports(spec, cases, seed=seed, in_order=target.in_order)) as reports:
+    here = subject.device != "cpu" and not target.dies
+    found = (
+        _reports_here(subject, cases, device_arena(), in_order=target.in_order)
+        if here
+        else _reports(spec, cases, seed=seed, in_order=target.in_order)
+    )
+    with closing(found) as reports:
         for report in reports:
             judged = replace(judged, cases=judged.cases + 1)
             for claim, fault in faults_of(cases, report):
                 if claim in mutant.refuted_by and (target.dies or not is_death(fault)):
                     witness = _witness(mutant, cases, report, fault)
-                    if target.in_order:
+                    if target.in_order and not here:
                         witness |= _calls_before(spec, cases, report, seed)
                     return replace(
                         judged, verdict=Verdict.REFUTED, check=claim, witness=witness, detail=fault["text"]
@@ -259,12 +269,9 @@ def _reports(
     spec: str | Subject, cases: list[Case], *, seed: int, in_order: bool
 ) -> Generator[CaseReport, None, None]:
     """Run the cases, smallest first in one child, or as `verify` deals them out."""
-    numbers = list(range(len(cases)))
-    if not in_order:
-        numbers.sort(key=lambda number: (*_size(cases[number]), number))
     yield from run_cases(
         spec,
-        numbers,
+        _numbers(cases, in_order=in_order),
         level=LEVEL,
         seed=seed,
         group_of=lambda number: prefix_of(cases[number]),
@@ -272,6 +279,29 @@ def _reports(
         lanes=LANES if in_order else 1,
         cases=cases,
     )
+
+
+@cache
+def device_arena() -> Arena:
+    """Return the guarded memory of the GPU that this process keeps."""
+    return arena_for("cuda")
+
+
+def _reports_here(
+    subject: Subject, cases: list[Case], arena: Arena, *, in_order: bool
+) -> Generator[CaseReport, None, None]:
+    """Run the cases in this process: a context of a GPU takes seconds to make, and serves one variant after another.
+
+    Raises:
+        DeviceFault: the device reported an error of a variant that may not die; this process is of no more use.
+    """
+    for number in _numbers(cases, in_order=in_order):
+        yield report_of({"done": number, **answer(subject, cases[number], arena)})
+
+
+def _numbers(cases: Sequence[Case], *, in_order: bool) -> list[int]:
+    numbers = list(range(len(cases)))
+    return numbers if in_order else sorted(numbers, key=lambda number: (*_size(cases[number]), number))
 
 
 def _size(case: Case) -> tuple[int, int]:

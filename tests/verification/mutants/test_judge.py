@@ -12,7 +12,9 @@ import pytest
 import torch
 
 from nvfp4_moe.reference.padding import FORMULAS
+from nvfp4_moe.verification.conformance.plan import Plan
 from nvfp4_moe.verification.conformance.subject import Subject, SubjectUnavailable
+from nvfp4_moe.verification.conformance.worker import arena_for
 from nvfp4_moe.verification.expressions import formula_bound, parse_bound
 from nvfp4_moe.verification.mutants import judge as module
 from nvfp4_moe.verification.mutants.judge import Judged, judge, subject_of
@@ -141,6 +143,19 @@ def test_what_cannot_run_here_is_skipped() -> None:
 def test_a_bound_is_no_subject() -> None:
     with pytest.raises(TypeError, match="is no subject"):
         subject_of(variant(BoundMutant(bound=parse_bound("1")), "padding.bound"), "cpu")
+
+
+def test_a_process_that_keeps_its_memory_finds_what_a_child_does() -> None:
+    """As on a GPU, where a child for each variant would take seconds to start."""
+    mutant = variant(wrong(after(QUANT, flip_one)), "quant.golden")
+    subject = subject_of(mutant, "cpu")
+    cases = Plan.of(subject, level=module.LEVEL, seed=0).cases
+    reports = module._reports_here(subject, cases, arena_for("cpu"), in_order=False)
+    first = next(report for report in reports if report.faults)
+    found = judge(mutant, device="cpu", seed=0)
+    assert found.witness is not None
+    assert first.number == found.witness["number"]
+    assert next(module.faults_of(cases, first))[0] == "quant.golden"
 
 
 # --- right implementations ----------------------------------------------------------------------------------------
