@@ -7,17 +7,21 @@ and top-k are the models' own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from nvfp4_moe.cuda import moe
 from nvfp4_moe.cuda.fused_moe import FusedMoE, FusedMoEConfig
 from nvfp4_moe.reference.arithmetic import IEEE, HardwareOperations, Operations
 from nvfp4_moe.reference.expert_weights import ExpertWeights
-from nvfp4_moe.reference.gemm_bounds import ACCUMULATORS, inside
+from nvfp4_moe.reference.experts import quantize_experts, silu_and_mul_quantize_experts
+from nvfp4_moe.reference.gemm_bounds import ACCUMULATORS, inside, output_interval
+from nvfp4_moe.reference.grouped_gemm import read_operands
 from nvfp4_moe.reference.layer_bounds import layer_interval
 from nvfp4_moe.reference.layouts import to_layout
 from nvfp4_moe.reference.moe_layer import moe_layer
@@ -179,6 +183,54 @@ def test_models(device: str, model: Model) -> None:
         output = assert_inside(layer, weights, batch, ops)
         last = slice(tokens - 1, tokens)
         assert layer(*batch.rows(last)).equal(output[last])  # batch-invariant, to the byte
+
+
+@pytest.mark.parametrize("activation", ["silu", "relu2_no_mul", "silu_no_mul"])
+@pytest.mark.parametrize(("device", "model"), ONE_OF_EACH)
+def test_each_stage_from_what_it_was_given(
+    device: str, model: Model, activation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Golden bytes of both quantizations and the derived interval of both GEMMs, each on its own inputs."""
+    ops = operations(device)
+    model = replace(model, activation=activation)
+    seen: dict[str, list[tuple[tuple[Tensor, ...], tuple[Tensor, ...]]]] = {"quantized": [], "multiplied": []}
+
+    def quantizer(name: str) -> Callable[..., tuple[Tensor, Tensor]]:
+        real = getattr(moe, name)
+
+        def recorded(*given: Any, **options: Any) -> tuple[Tensor, Tensor]:
+            rows = given[0] if options.get("input_map") is None else given[0][options["input_map"].long()]
+            result: tuple[Tensor, Tensor] = real(*given, **options)
+            seen["quantized"].append(((rows.clone(), *given[1:4]), result))
+            return result
+
+        return recorded
+
+    def multiply(out: Tensor, *given: Any, **options: Any) -> None:
+        real_gemm(out, *given, **options)
+        seen["multiplied"].append((given, (out.clone(),)))
+
+    real_gemm = moe.cutlass_fp4_moe_mm
+    for name in ("scaled_fp4_experts_quant", "silu_and_mul_scaled_fp4_experts_quant"):
+        monkeypatch.setattr(moe, name, quantizer(name))
+    monkeypatch.setattr(moe, "cutlass_fp4_moe_mm", multiply)
+    batch = make_batch(model, model.tokens[-1], device, ids="negative")
+    FusedMoE(model.config, make_weights(model, device))(*batch)
+
+    golden = (quantize_experts, silu_and_mul_quantize_experts if activation == "silu" else quantize_experts)
+    assert [len(found) for found in seen.values()] == [2, 2]
+    for quantize, (given, (packed, scales)) in zip(golden, seen["quantized"], strict=True):
+        rows, gscale, offsets, starts = given
+        routed, padded = int(offsets[-1]), int(starts[-1])
+        true = quantize(rows[:routed], gscale, offsets, blockscale_offsets=starts, arithmetic=ops)
+        assert packed[:routed].equal(true.packed)
+        assert scales[:padded].view(torch.uint8).equal(true.block_scale)
+    accumulator = ACCUMULATORS["truncating_mma" if device == "cuda" else "ieee_float32"]
+    for given, (out,) in seen["multiplied"]:
+        a, b, sa, sb, alphas, *_ = given
+        operands = read_operands(a, b, sa[:padded], sb, alphas, offsets, starts)
+        low, high = output_interval(operands, dtype=out.dtype, accumulator=accumulator)
+        assert bool(inside(out[:routed], low, high).all())
 
 
 @pytest.mark.parametrize("ids", ID_FAMILIES)
