@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.subject import Subject
-from nvfp4_moe.verification.mutants import right_moves, right_quant
+from nvfp4_moe.verification.mutants import right_gemm, right_moves, right_quant
 from nvfp4_moe.verification.mutants.mutant import RightSubject, SubjectMutant
 from nvfp4_moe.verification.mutants.right_quant import BLOCK, places
 
@@ -251,6 +251,12 @@ RIGHT_SUBJECTS = (
         "layout_by_places",
         "byte by byte to the place that the bits of row and column give",
         _own(_ieee(), swizzle=right_moves.swizzle_by_places),
+        base="reference",
+    ),
+    _right(
+        "gemm_in_double",
+        "codes and scales become float64 before they are multiplied and added",
+        _own(_ieee(), cutlass_fp4_moe_mm=right_gemm.gemm_in_double),
         base="reference",
     ),
     _right("kernels", "the CUDA kernels as they are", lambda right: right, devices=("cuda",)),
