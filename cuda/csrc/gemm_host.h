@@ -41,7 +41,7 @@ void gemm_columns(const GemmArguments& call, int32_t expert, int32_t first, cons
     for (int lane = 0; lane < kLanes; ++lane) {
       const uint8_t code = code_at(call.b, row_bytes, int64_t{expert} * call.n + first + lane, order[p]);
       weights[p * kLanes + static_cast<size_t>(lane)] =
-          operand(code, call.b_scale[b_scale_byte(call, expert, first + lane, order[p] / kBlockSize)]);
+          operand(code, call.b_scale[b_scale_byte(call, expert, first + lane, order[p] / kBlockSize)], order[p] % 8);
     }
   }
   for (int32_t row = 0; row < rows.count; ++row) {
@@ -49,7 +49,7 @@ void gemm_columns(const GemmArguments& call, int32_t expert, int32_t first, cons
     for (size_t p = 0; p < order.size(); ++p) {
       if (order[p] < 0) continue;
       const uint8_t code = code_at(call.a, row_bytes, int64_t{rows.first} + row, order[p]);
-      const float x = operand(code, call.a_scale[a_scale_byte(call, rows, row, order[p] / kBlockSize)]);
+      const float x = operand(code, call.a_scale[a_scale_byte(call, rows, row, order[p] / kBlockSize)], order[p] % 8);
       for (int lane = 0; lane < kLanes; ++lane) {
         const float product = x * weights[p * kLanes + static_cast<size_t>(lane)];
         sums[lane] = sums[lane] + product;

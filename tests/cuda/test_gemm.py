@@ -154,14 +154,16 @@ def test_no_rows(gemm: tuple[str, Gemm]) -> None:
 
 
 def test_operands_are_exact() -> None:
-    operands = torch.empty((16, 256))
+    """All codes times all scale bytes, in each of the eight places that a code has in a word."""
+    operands = torch.empty((8, 16, 256))
     host_gemm_library().gemm_operands(operands)
     true = torch.tensor(E2M1.values)[:, None] * torch.tensor(E4M3.values)
-    assert torch.equal(operands.isnan(), true.isnan())
-    assert torch.equal(operands.nan_to_num(), true.nan_to_num())
-    assert torch.equal(operands.signbit() | true.isnan(), true.signbit() | true.isnan())
-    finite = true[~true.isnan()]
-    assert torch.equal(finite.to(torch.bfloat16).float(), finite)
+    number = ~true.isnan()
+    for found in operands:
+        assert torch.equal(found.isnan(), true.isnan())
+        assert torch.equal(found[number], true[number])
+        assert torch.equal(found[number].signbit(), true[number].signbit())
+    assert torch.equal(true[number].to(torch.bfloat16).float(), true[number])
 
 
 def test_order_of_k_is_a_permutation() -> None:

@@ -56,12 +56,15 @@ void check_gemm(TensorView out, TensorView a, TensorView b, TensorView a_blocksc
                                b_blockscale);
 }
 
-// For tests: operand(code, scale) of all 16 codes and 256 scale bytes, and the order of K in a step.
+// For tests: the operand of all 16 codes and 256 scale bytes in all 8 places of a word, and the order of K in a step.
 void gemm_operands(TensorView out) {
-  binding::require_dense("out", out, out.device(), binding::kFloat32, {16, 256});
-  for (int code = 0; code < 16; ++code) {
-    for (int scale = 0; scale < 256; ++scale) {
-      binding::data<float>(out)[256 * code + scale] = operand(static_cast<uint8_t>(code), static_cast<uint8_t>(scale));
+  binding::require_dense("out", out, out.device(), binding::kFloat32, {8, 16, 256});
+  float* to = binding::data<float>(out);
+  for (int place = 0; place < 8; ++place) {
+    for (int code = 0; code < 16; ++code) {
+      for (int scale = 0; scale < 256; ++scale) {
+        *to++ = operand(static_cast<uint8_t>(code), static_cast<uint8_t>(scale), place);
+      }
     }
   }
 }

@@ -76,9 +76,10 @@ NVFP4_HD uint32_t raw_pair(uint32_t word, int i) {
   return spread & 0x81C081C0u;
 }
 
-// One element, for the host: exactly what the two factors and the raw code give.
-NVFP4_HD float operand(uint8_t code, uint8_t scale) {
-  const uint16_t raw = static_cast<uint16_t>(raw_pair(code & 0xFu, 0) & 0xFFFF);
+// One element, for the host, as the kernels make it of code `place` of a word: exactly code times scale.
+NVFP4_HD float operand(uint8_t code, uint8_t scale, int place) {
+  const uint32_t pair = raw_pair(static_cast<uint32_t>(code & 0xF) << 4 * place, place % 4);
+  const uint16_t raw = static_cast<uint16_t>(place < 4 ? pair & 0xFFFF : pair >> 16);
   return Bfloat16::to_float(raw) * (decode_e4m3(scale) * kWeightScaleFactor) * kRowFactor;
 }
 
