@@ -153,7 +153,7 @@ __device__ __forceinline__ void copy_all(const KernelArguments& given, const Map
 // --- multiplying ---------------------------------------------------------------------------------------------------
 
 // A lane's place: two rows of its warp's 16, and the two blocks in a step that it turns into operands. Lanes of odd quads
-// hold the two rows in the other order, which keeps the reads of codes free of bank conflicts.
+// hold the two rows in the other order: eight lanes that read 16 bytes each then meet every bank once.
 struct Lane {
   int32_t pair;    // first of the two neighbouring rows, of the unit's columns
   int32_t odd;     // 0, or 1 where the rows are swapped

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nvfp4_moe.cuda.build import missing
 from nvfp4_moe.cuda.gemm_ops import grouped_gemm
-from nvfp4_moe.verification.bench import gemm
+from nvfp4_moe.verification.bench import gemm, record
 from nvfp4_moe.verification.bench.gemm import GemmMachine, Sizes
 from nvfp4_moe.verification.bench.gemm_case import GemmCase, WrongOutputError, make_case
 from nvfp4_moe.verification.bench.graph_timer import Subject
@@ -57,6 +57,15 @@ def test_rows_of_the_record() -> None:
     assert rows[1]["weight_bytes"] == 3 * 24 * (48 + 6)
     assert rows[1]["teraflops"]["torch"] == pytest.approx(2 * 160 * 24 * 96 / 2 / 1e6)
     assert len(gemm.lines(rows)) == 6
+
+
+def test_the_record_shows_it() -> None:
+    rows = gemm.measure(machine(), seed=2, progress=lambda _: None, tokens=(20,), sizes=SMALL)
+    whole = {
+        "device": {"name": "a card"}, "torch": "2", "git": None, "seed": 0, "ratios": {}, "quantizers": [], "routing": [],
+        "copy": {"bytes": 2**30, "terabytes_per_second": 4.0}, "gemm": rows,
+    }  # fmt: skip
+    assert record.table(whole).splitlines()[-4:] == gemm.lines(rows)
 
 
 def test_every_expert_is_hit() -> None:
