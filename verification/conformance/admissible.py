@@ -5,11 +5,15 @@ rcp.approx.ftz): `rcp.approx.ftz` 1 ulp, subnormal inputs and results flushed; `
 `__fdividef` 2 ulp. Every step of the recipe is monotone in the magnitudes, so a byte is reachable exactly when it
 lies between the bytes of the two extreme chains; those chains are what this module computes:
 
-    scale byte in [e4m3(g * (a_lo * r_lo)), e4m3(g * (a_hi * r_hi))],  r = rcp(6), a = block amax
+    scale byte in [e4m3(g * (a_lo * r)), e4m3(g * (a_hi * r))],  r = rcp(6), a = block amax
     |code|     in [e2m1(|x|_lo * m_lo), e2m1(|x|_hi * m_hi)],  m = rcp(SF * rcp(g)), SF the subject's own scale byte
 
 x and a are exact but for the fused form, where x = round(silu(gate) * up) and silu has an interval of its own. A byte
 inside its interval is ADMISSIBLE, which is never called exact.
+
+Two results are known exactly, and leave one byte where nothing else is open: the reciprocal of a power of two is a power
+of two, and rcp(6) is the float32 nearest to 1/6. Every measured table has both (a test holds the shipped ones to it); a
+chip that had them otherwise would be judged by its own table.
 """
 
 from __future__ import annotations
@@ -32,6 +36,8 @@ _EXP_ULPS, _EXP_ULPS_PER_X = 2, 1.173
 _DIVIDE_ULPS = 2
 _ULP = 2.0**-23
 """Largest ulp of a float32 relative to its value."""
+_POWER_OF_TWO = 0.5
+"""Mantissa of one, as `frexp` gives it."""
 _CODE_MAGNITUDE = 0x07
 _NAN_CODE, _SCALE_NAN = 0x07, 0x7F
 """NaN becomes the code +6, and the scale byte of a block of NaN alone."""
@@ -106,9 +112,8 @@ def admissible(
     dropped = torch.where(blocks.may_be_nan, 0.0, blocks.low)  # NaN elements do not count
     smallest, largest = dropped.amax(-1), torch.where(blocks.high.isnan(), 0.0, blocks.high).amax(-1)
     sixth = torch.tensor(6.0).reciprocal()
-    below, above = (torch.nextafter(sixth, torch.tensor(limit)) for limit in (0.0, 1.0))
-    low = encode_ue4m3(global_scale * (smallest * below))
-    high = encode_ue4m3(global_scale * (largest * above))
+    low = encode_ue4m3(global_scale * (smallest * sixth))
+    high = encode_ue4m3(global_scale * (largest * sixth))
     nothing_else = blocks.may_be_nan.all(-1) & (scales == _SCALE_NAN)
     scales_ok = ((scales >= low) & (scales <= high)) | nothing_else
     # The multiplier is zero where the scale byte is (vllm), or where the block is (tensorrt_llm).
@@ -144,8 +149,9 @@ def _codes_reachable(
 def _reciprocal(values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the least and the greatest rcp.approx.ftz of non-negative values."""
     exact = torch.ones_like(values) / values
-    low = torch.nextafter(exact, torch.zeros_like(exact))
-    high = torch.nextafter(exact, torch.full_like(exact, torch.inf))
+    known = torch.frexp(values).mantissa == _POWER_OF_TWO
+    low = torch.where(known, exact, torch.nextafter(exact, torch.zeros_like(exact)))
+    high = torch.where(known, exact, torch.nextafter(exact, torch.full_like(exact, torch.inf)))
     low = torch.where(low < _SMALLEST_NORMAL, 0.0, low)  # a subnormal result is flushed
     flushed = values < _SMALLEST_NORMAL  # a subnormal input counts as zero
     low = torch.where(flushed | exact.isinf(), torch.inf, low)

@@ -176,7 +176,7 @@ def _distinct(seed: int, index: int, rows: int, blocks: int, dtype: str) -> torc
     return torch.where(pattern == 0, pattern, pattern - block_shift) | ((column + row) // 3 % 2 << 15)
 
 
-_TAIL = {"bf16": (16, 104), "f16": (8, 24)}
+_TAIL = {"bf16": (16, 104), "f16": (8, 31)}
 """Magnitudes of gates whose SiLU is tiny: as far as the largest `up` of the type brings the product back to its range."""
 _LOG2_E = 12_102_203
 """log2(e) times 2^23."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from nvfp4_moe.reference import tables
 from nvfp4_moe.reference.casts import decode_ue4m3, encode_e2m1, encode_ue4m3, pack
 from nvfp4_moe.reference.experts import quantize_experts, silu_and_mul_quantize_experts
 from nvfp4_moe.verification.conformance.admissible import admissible, exact_interval, silu_interval
@@ -31,15 +33,20 @@ def ulps(value: Tensor, steps: int) -> Tensor:
     )
 
 
+def reciprocal(value: Tensor, steps: int) -> Tensor:
+    exact = torch.ones_like(value) / value
+    return torch.where(torch.frexp(value).mantissa == 0.5, exact, ulps(exact, steps))
+
+
 def chain(
     rows: Tensor, g: Tensor, sixth: int, inner: int, outer: int, *, recipe: str = "vllm"
 ) -> tuple[Tensor, Tensor]:
-    """Return codes and scale bytes of the recipe with each reciprocal so many ulp off."""
+    """Return codes and scale bytes of the recipe with each reciprocal so many ulp off, those of powers of two exact."""
     blocks = rows.float().unflatten(-1, (-1, 16))
     amax = blocks.abs().amax(-1)
     scales = encode_ue4m3(g * (amax * ulps(torch.tensor(6.0).reciprocal(), sixth)))
     decoded = decode_ue4m3(scales)
-    multiplier = ulps(1 / (decoded * ulps(1 / g, inner)), outer)
+    multiplier = reciprocal(decoded * reciprocal(g, inner), outer)
     zero = decoded == 0 if recipe == "vllm" else amax == 0
     multiplier = torch.where(zero, 0.0, multiplier)
     return encode_e2m1(blocks * multiplier[..., None]).flatten(-2), scales
@@ -64,7 +71,8 @@ def judged(
     )
 
 
-WITHIN = list(product((-1, 0, 1), repeat=3))
+WITHIN = [(0, inner, outer) for inner, outer in product((-1, 0, 1), repeat=2)]
+MIDDLE = WITHIN.index((0, 0, 0))
 
 
 @pytest.mark.parametrize("recipe", ["vllm", "tensorrt_llm"])
@@ -82,10 +90,10 @@ def test_every_reciprocal_within_its_error_is_admitted(family: str, dtype: str, 
 
 @pytest.mark.parametrize("family", ["windowed", "ties", "scale_ties"])
 def test_no_other_byte_is_admitted(family: str) -> None:
-    """Brute force over the 27 combinations gives the bytes that can occur; of all 256 others each is rejected."""
+    """Brute force over the 9 combinations gives the bytes that can occur; of all 256 others each is rejected."""
     rows, g = inputs(family, "bf16", 0)
     reached = [chain(rows, g, *steps) for steps in WITHIN]
-    codes, scales = reached[13]
+    codes, scales = reached[MIDDLE]
     for wrong in range(0, 256, 1 if family == "ties" else 5):
         tried = torch.full_like(scales, wrong)
         possible = torch.stack([scale == tried for _, scale in reached]).any(0)
@@ -101,7 +109,8 @@ def test_no_other_byte_is_admitted(family: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "steps"), [("scale_ties", (4, 0, 0)), ("ties", (0, 4, 0)), ("ties", (0, 0, -4))]
+    ("family", "steps"),
+    [("scale_ties", (1, 0, 0)), ("scale_ties", (4, 0, 0)), ("ties", (0, 4, 0)), ("ties", (0, 0, -4))],
 )
 def test_larger_errors_are_not_excused(family: str, steps: tuple[int, int, int]) -> None:
     """Global scales some ulp off a power of two put values at that distance from a rounding boundary."""
@@ -113,6 +122,43 @@ def test_larger_errors_are_not_excused(family: str, steps: tuple[int, int, int])
         packed_ok, scales_ok = judged(rows, g, codes, scales)
         rejected += int((~packed_ok).sum()) + int((~scales_ok).sum())
     assert rejected > 0
+
+
+def test_measured_tables_have_the_results_that_are_known_exactly() -> None:
+    """Mantissa 0 is a power of two, 0x400000 is that of six."""
+    paths = sorted((Path(tables.__file__).parent / "data").glob("reciprocal-*.table"))
+    assert paths
+    for table in map(tables.load_table, paths):
+        assert int(table.values[0]) == int(table.values[0x400000]) == 0
+
+
+def half_up(right: Callable[..., None]) -> Callable[..., None]:
+    """Round ties away from zero, as a comparison with `>=` does: 0.25, 1.25, 2.5 and 5 give the larger code."""
+
+    def quantize(
+        output: Tensor, scales: Tensor, input: Tensor, g: Tensor, offsets: Tensor, *more: Tensor
+    ) -> None:
+        right(output, scales, input, g, offsets, *more)
+        routed = int(offsets[-1])
+        row_scale = torch.repeat_interleave(g, offsets.diff())[:, None]
+        codes, scale_bytes = chain(input[:routed], row_scale, 0, 0, 0)
+        multiplier = torch.where(
+            decode_ue4m3(scale_bytes) == 0, 0.0, 1 / (decode_ue4m3(scale_bytes) * (1 / row_scale))
+        )
+        value = (input[:routed].float().unflatten(-1, (-1, 16)) * multiplier[..., None]).flatten(-2).abs()
+        tie = torch.isin(value, torch.tensor([0.25, 1.25, 2.5, 5.0]))
+        output[:routed] = pack(codes + tie.to(torch.uint8))
+
+    return quantize
+
+
+def test_ties_of_exact_multipliers_are_not_excused(planted: Callable[..., Subject], arena: Any) -> None:
+    subject = planted(QUANT, half_up, Contract())
+    assert any(
+        fault["check"] == "golden"
+        for case in some(subject)
+        for fault in answer(subject, case, arena).get("faults", ())
+    )
 
 
 def test_a_wrong_sign_is_not_excused() -> None:

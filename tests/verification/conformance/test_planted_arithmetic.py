@@ -104,6 +104,23 @@ def test_two_percent_in_the_tail_of_silu_are_refuted(
     assert found >= 3 if factor > 1 else found == 0
 
 
+def test_a_tail_of_silu_that_is_cut_off_in_f16_is_refuted(
+    planted: Callable[..., Subject], checks: Callable[..., dict[str, str]]
+) -> None:
+    """Below -24 only an `up` near the largest f16 brings the product back, and it is subnormal."""
+
+    def wrap(operation: Operation) -> Operation:
+        def cut(output: Tensor, scales: Tensor, input: Tensor, *others: Tensor) -> None:
+            if input.dtype == torch.float16:
+                gate, up = input.chunk(2, dim=-1)
+                input = torch.cat([torch.where(gate < -24, 0.0, gate), up], dim=-1)
+            operation(output, scales, input, *others)
+
+        return cut
+
+    assert refuted_by(planted(FUSED, wrap), checks, "silu_tail", "values") >= 1
+
+
 def test_a_global_scale_of_an_expert_without_rows_is_used_nowhere(
     planted: Callable[..., Subject], checks: Callable[..., dict[str, str]]
 ) -> None:

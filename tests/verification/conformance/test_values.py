@@ -61,7 +61,7 @@ KNOWN = {
 def test_the_tail_of_silu_comes_back_to_the_range_of_the_codes(dtype: str) -> None:
     made = make_values("silu_tail", seed=0, index=0, rows=256, columns=256, dtype=dtype).double()
     gate, up = made.chunk(2, dim=1)
-    start, end = {"bf16": (-16, -104), "f16": (-8, -24)}[dtype]
+    start, end = {"bf16": (-16, -104), "f16": (-8, -31)}[dtype]
     assert (gate <= start).all()
     assert (gate >= end).all()
     assert (gate.view(256, 8, 16).amax(2) - gate.view(256, 8, 16).amin(2) <= 2).all()
@@ -73,8 +73,8 @@ def test_the_tail_of_silu_comes_back_to_the_range_of_the_codes(dtype: str) -> No
     within = up.abs().log2().floor() < {"bf16": 127, "f16": 15}[dtype]  # not clipped
     assert (product[within] > 2.0**-4).all()
     assert (product[within] < 2.0**4).all()
-    assert within.double().mean() > 0.25
-    assert (product > 2.0**-20).all()
+    assert within.double().mean() > {"bf16": 0.25, "f16": 0.15}[dtype]
+    assert (product > {"bf16": 2.0**-20, "f16": 2.0**-26}[dtype]).all()
 
 
 def test_edges_lie_a_few_ulp_from_the_midpoint_between_scale_codes() -> None:
