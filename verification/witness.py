@@ -23,6 +23,8 @@ from nvfp4_moe.verification.result import SCHEMA_VERSION, ClaimResult, Verdict, 
 
 KINDS: dict[str, str] = {
     "bound": "nvfp4_moe.verification.bound_witness",
+    "golden": "nvfp4_moe.verification.golden_witness",
+    "monotone": "nvfp4_moe.verification.monotone_witness",
     "operator": "nvfp4_moe.verification.operator_witness",
     "placement": "nvfp4_moe.verification.routing_witness",
     "proof": "nvfp4_moe.verification.proof_witness",

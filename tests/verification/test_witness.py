@@ -402,7 +402,7 @@ def test_script_of_tightness(tight: bool, bound: str, tmp_path: Path) -> None:
 
 
 def test_script_refusals() -> None:
-    with pytest.raises(ValueError, match="becomes a script must be one of bound, got 'other'"):
+    with pytest.raises(ValueError, match="becomes a script must be one of bound, subject, got 'other'"):
         as_script({"kind": "other"})
     large = find_counterexample(parse_bound("1000000000*topk")).witness
     assert large is not None

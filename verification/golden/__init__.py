@@ -8,6 +8,7 @@ members (16-bit inputs, codes, scale bytes, midpoints) and otherwise made from c
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from nvfp4_moe.verification.golden.casts import check_e2m1, check_ue4m3
 from nvfp4_moe.verification.golden.layouts import check_layouts
@@ -47,5 +48,14 @@ def check_reference(
         check(tally)
         if tally.stopped:
             break
-        outcomes.append((claim_id, tally.outcome()))
+        outcomes.append((claim_id, _told(claim_id, tally)))
     return outcomes
+
+
+def _told(claim_id: str, tally: Tally) -> Outcome:
+    """Return a claim's outcome, its witness with what a replay needs."""
+    outcome = tally.outcome()
+    if outcome.witness is None:
+        return outcome
+    again = {"claim": claim_id, "level": tally.level, "seed": tally.seed}
+    return replace(outcome, witness={**outcome.witness, **again})
