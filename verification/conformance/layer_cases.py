@@ -30,7 +30,10 @@ ID_FAMILIES = (
 LAWS = ("tokens", "single", "again", "split")
 """Tokens in another order; some tokens alone; the same call after a larger one; experts dealt out to two ranks."""
 
-_SHAPES = ((16, 16), (48, 80), (64, 64), (80, 112), (176, 32), (32, 272), (16, 144))
+_SHAPES = (
+    *((16, 16), (48, 80), (64, 64), (80, 112), (176, 32), (32, 272), (16, 144)),
+    *((128, 128), (96, 160), (64, 256)),  # whole scale tiles, which no kernel refuses, and steps of 32
+)
 """Intermediate and hidden size."""
 _TOKENS = (1, 2, 5, 17, 33, 0, 3, 130, 64)
 _EXPERTS = (5, 1, 16, 2, 60, 4)
@@ -84,7 +87,7 @@ class LayerLawCase:
 
 def layer_cases(*, level: int, seed: int) -> Iterator[LayerCase]:
     """Yield exact cases, then others: sizes, routings and activations in turn, with steps that have no common factor."""
-    small = 36 if level == 1 else 252
+    small = 40 if level == 1 else 270
     for index in range(small):
         n, k = _SHAPES[index % len(_SHAPES)]
         yield _case(index, seed, _TOKENS[index % len(_TOKENS)], n, k, FAMILIES[index >= small // 3])
