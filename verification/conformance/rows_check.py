@@ -46,6 +46,8 @@ _SWIZZLE_LARGE = ((2048, 5), (4099, 3), (1029, 64), (1, 721), (130, 450), (2880,
 _SHUFFLE_APART = ((5, 16, 16, 0), (33, 45, 1, 0), (129, 64, 0, 1), (64, 272, 240, 3))
 _SWIZZLE_APART = ((33, 5, 3), (129, 8, 8), (257, 17, 1))
 """Rows, columns, elements between the rows, entries between those of the map."""
+_SHUFFLE_AGAIN = 48
+"""Rows and columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +102,17 @@ def rows_cases(operation: str, *, seed: int) -> Iterator[RowsCase]:
             map=MAPS[index % len(MAPS)],
             row_gap=row_gap,
             map_gap=map_gap,
+        )
+    for number, name in enumerate(MAPS):  # one shape with one map after the other: a captured map shows
+        yield RowsCase(
+            operation=operation,
+            index=len(every) + number,
+            seed=seed,
+            rows=_SHUFFLE_AGAIN,
+            columns=_SHUFFLE_AGAIN,
+            dtype="bf16",
+            mapped_rows=_SHUFFLE_AGAIN,
+            map=name,
         )
 
 

@@ -16,7 +16,16 @@ from nvfp4_moe.reference.padding import TILE
 from nvfp4_moe.verification.mutants.mutant import Mutant, PublicFault, SubjectMutant
 from nvfp4_moe.verification.mutants.places import padding_rows, scale_index
 from nvfp4_moe.verification.mutants.stepwise import Steps, scale_of_row, steps_with_state
-from nvfp4_moe.verification.mutants.wrap import QUANT, ROUTING, Factory, QuantCall, RoutingCall, around
+from nvfp4_moe.verification.mutants.wrap import (
+    QUANT,
+    ROUTING,
+    SHUFFLE,
+    Factory,
+    QuantCall,
+    RoutingCall,
+    around,
+    returning,
+)
 
 FAULTS = (
     PublicFault(
@@ -169,6 +178,17 @@ def _metadata_of_first_call(right: Callable[[RoutingCall], None]) -> Callable[[R
     return wrong
 
 
+def _map_of_first_call(right: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """A gather keeps the map of the first call with these sizes."""
+    captured: dict[tuple[int, ...], Tensor] = {}
+
+    def wrong(input: Tensor, row_map: Tensor) -> Tensor:
+        sizes = (*input.shape, input.element_size(), len(row_map))
+        return right(input, captured.setdefault(sizes, row_map.clone()))
+
+    return wrong
+
+
 def _mutant(
     name: str,
     change: str,
@@ -211,6 +231,8 @@ MUTANTS = (
             _kept(around(QUANT, _grid_of_first_call)), "quant.coverage"),
     _mutant("permutation_of_first_call", "The rows of slots are those of the first call with as many ids and experts.",
             _kept(around(ROUTING, _metadata_of_first_call)), "routing.golden"),
+    _mutant("map_of_first_call", "A gather uses the map of the first call with these sizes.",
+            _kept(returning(SHUFFLE, _map_of_first_call)), "shuffle.golden"),
     _mutant("sizes_of_first_call", "Whether the first GEMM is gated is what the first call with so many experts said.",
             _kept(around(ROUTING, _sizes_of_first_call)), "routing.golden"),
 )  # fmt: skip
