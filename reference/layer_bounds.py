@@ -109,7 +109,8 @@ def _silu_ends(low: Tensor, high: Tensor, ops: Operations) -> Ends:
     """Return the least and the greatest float32 SiLU over all inputs of the type in [low, high]."""
     least, greatest = (table.to(low.device) for table in _range_tables(low.dtype, ops))
     first, last = _rank(low), _rank(high)
-    level = torch.log2((last - first + 1).to(torch.float64)).floor().to(torch.int64)
+    # frexp gives length = m * 2^e with m in [1/2, 1): the level is e - 1, with nothing to round.
+    level = torch.frexp((last - first + 1).to(torch.float64)).exponent.to(torch.int64) - 1
     second = last - (1 << level) + 1
     return (
         torch.minimum(least[level, first], least[level, second]),
