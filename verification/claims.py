@@ -88,6 +88,7 @@ _ALL = (
         "index.no_wrap.moves", "no part of an index expression of gather and un-permute leaves its type"
     ),
     _formula("index.no_wrap.layout", "no part of an index expression of the scale layouts leaves its type"),
+    _formula("index.no_wrap.gemm", "no part of an index expression of the grouped GEMM leaves its type"),
     _own("routing.counts", "tokens_per_expert counts each id once and skips -1"),
     _own("routing.offsets", "offsets are the prefix sums of the rows and of the rows rounded up to the tile"),
     _own(

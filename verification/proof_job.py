@@ -34,6 +34,7 @@ CLAIMS = (
     "index.no_wrap.routing",
     "index.no_wrap.moves",
     "index.no_wrap.layout",
+    "index.no_wrap.gemm",
 )
 """Claims that the proofs tell."""
 

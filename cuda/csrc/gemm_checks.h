@@ -30,7 +30,7 @@ constexpr int64_t kGemmAlignment = 16;     // of codes and outputs
     value_error(Text() << "N must be a multiple of 8 in [8, 2^27], got " << n);
   }
   const int64_t experts = b.size(0);
-  require_range("the number of experts", experts, 1, kInt32Max - 1);
+  require_range("the number of experts", experts, 1, kInt32Max - kLongestStep);
   require_range("the number of routed rows", a.size(0), 0, kInt32Max - kTileRows);
   const int64_t scale_columns = scale_words(k) * kTileBlocks;
   require_dense("a", a, device, kUint8, {a.size(0), k / 2});

@@ -101,6 +101,13 @@ def test_constants_are_those_of_the_sources(name: str, value: int) -> None:
         ("csrc/checks.h", '"num_experts", num_experts, 1, kInt32Max / kTileRows / 2)'),
         ("csrc/checks.h", "topk_ids.numel(), 0, kInt32Max - kLongestStep - (kTileRows - 1) * num_experts)"),
         ("csrc/checks.h", '"scale blocks of a row", linear.size(2), 1, kLargestK)'),
+        ("csrc/gemm_checks.h", '"the number of experts", experts, 1, kInt32Max - kLongestStep)'),
+        ("csrc/gemm_checks.h", '"the number of routed rows", a.size(0), 0, kInt32Max - kTileRows)'),
+        ("csrc/gemm_checks.h", "k % kBlockSize != 0 || k > kLargestK"),
+        ("csrc/gemm_checks.h", "n % kColumnMultiple != 0 || n > kLargestK"),
+        ("include/nvfp4_moe/gemm.h", "constexpr int kStepK = 128;"),
+        ("include/nvfp4_moe/gemm.h", "constexpr int kLaneK = 32;"),
+        ("csrc/gemm_prepare.cuh", "constexpr int kPrepareThreads = 256;"),
         ("csrc/quantize.cu", "constexpr int64_t kMostMaskedExperts = 65'535;"),
         ("csrc/quantize_launch.cuh", "constexpr int64_t kSharedVectorExperts = 2048;"),
     ],
@@ -256,13 +263,19 @@ SMALL = {
     # loops of constant length over registers and small arrays
     *("2 * i", "2 * i + 1", "4 + i", "i + half", "i + kBlockSize / 4", "warps - 1", "largest[0] >> 16"),
     # one past an index that is itself below the number of experts, at most 2^31 - 2^16
-    *("e + 1", "experts - 1", "call.experts - 1", "expert + 1"),
+    *("e + 1", "experts - 1", "call.experts - 1", "expert + 1", "expert - 1"),
+    # a function whose value is stated where it is written
+    "a_scale_byte(call, rows, row - rows.first, block)",
+    # the same in the grouped GEMM: registers of a thread, words of a piece, warps of a block
+    *("i / 2", "4 * i", "kPrepareThreads / 32", "word / 2", "word % 2", "pair / 2", "half + pair % 2 * 2"),
+    *("i / 2 * 4 + i % 2", "i / 2 * 4 + i % 2 + 2", "kTokens / 2"),
     # as stated for the last of three
     *("int64_t{3} * e + 1",),
 }
 """Subscripts that no size can make large."""
 
 KERNELS = [
+    *("include/nvfp4_moe/gemm.h", "csrc/gemm_prepare.cuh", "csrc/gemm_kernel.cuh"),
     *(f"include/nvfp4_moe/{name}.h" for name in ("layouts", "quantize", "routing", "rows", "swizzle")),
     *(
         f"csrc/{name}"
@@ -280,7 +293,7 @@ def products(text: str) -> list[str]:
     """Return what is added to the tensors of a call where it is a product."""
     text = re.sub(r"\w+\[[^\[\]]+\]", "x", text)  # told by `subscripts`
     sums = re.findall(r"call\.\w+ \+ ((?:[^(),;]|\((?:[^()]|\([^()]*\))*\))+)[,;)]", text)
-    return [s.strip() for s in sums if "*" in s and not s.startswith(("swizzled_byte(", "row_byte + "))]
+    return [s.strip() for s in sums if "*" in s and not s.startswith(("swizzled_byte(", "a_scale_byte("))]
 
 
 @pytest.mark.parametrize("file", KERNELS)

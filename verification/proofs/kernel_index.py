@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from nvfp4_moe.verification.proofs import kernel_index_device as device
+from nvfp4_moe.verification.proofs import kernel_index_gemm as gemm
 from nvfp4_moe.verification.proofs import kernel_index_moves as moves
 from nvfp4_moe.verification.proofs import kernel_index_quantize as quantize
 from nvfp4_moe.verification.proofs.index_expression import IndexExpression, obligation
@@ -27,6 +28,7 @@ EXPRESSIONS: Mapping[str, tuple[IndexExpression, ...]] = {
     "index.no_wrap.routing": moves.ROUTING,
     "index.no_wrap.moves": moves.MOVES,
     "index.no_wrap.layout": moves.LAYOUT,
+    "index.no_wrap.gemm": gemm.GEMM,
 }
 """The expressions of each claim."""
 
@@ -34,6 +36,7 @@ INTEGERS_ONLY = frozenset(
     {
         *("masked_first_row", "ring_slab", "few_padding_first"),
         *("swizzled_128x4", "swizzled_8x4", "linear_byte"),
+        *("gemm_row_scale_byte", "gemm_weight_scale_byte"),
     }
 )
 """Over words a prover takes minutes or more: a product that only a relation keeps small, or one of three sizes."""
@@ -70,6 +73,23 @@ SLOW_ON_WORDS = frozenset(
         "unpermute_from",
         "unpermute_to",
         "rows_of_all_experts",
+        *(
+            "gemm_problem_size",
+            "gemm_middle",
+            "gemm_code",
+            "gemm_weight_row",
+            "gemm_out",
+            "gemm_prepared_codes",
+        ),
+        *(
+            "gemm_prepared_row",
+            "gemm_dequantized_row",
+            "gemm_plain_codes",
+            "gemm_plain_row",
+            "gemm_copied_scales",
+            "gemm_stored",
+            "gemm_units",
+        ),
     ]
 )
 """Over words a prover takes up to some seconds: level 2."""

@@ -1,0 +1,22 @@
+; index.no_wrap.gemm.gemm_copied_scales
+; csrc/gemm_kernel.cuh: no part of `slab + column * (words * kTileBlocks) + int64_t{2 * step} *
+;   kAtomBytes` leaves its type, up to the value 145,241,093,351,406,592.
+(set-info :status unsat)
+(set-logic QF_NIA)
+(declare-const slab Int)
+(declare-const words Int)
+(declare-const column Int)
+(declare-const step Int)
+(declare-const kAtomBytes Int)
+(assert (<= 0 slab))
+(assert (<= slab 144115188075855872))
+(assert (<= 1 words))
+(assert (<= words 2097152))
+(assert (<= 0 column))
+(assert (<= column 134218240))
+(assert (<= 0 step))
+(assert (<= step 1048575))
+(assert (<= 512 kAtomBytes))
+(assert (<= kAtomBytes 512))
+(assert (not (and (<= (- 9223372036854775808) column) (<= column 9223372036854775807) (<= (- 9223372036854775808) (* words 4)) (<= (* words 4) 9223372036854775807) (<= (- 9223372036854775808) (* column (* words 4))) (<= (* column (* words 4)) 9223372036854775807) (<= (- 9223372036854775808) (+ slab (* column (* words 4)))) (<= (+ slab (* column (* words 4))) 9223372036854775807) (<= (- 2147483648) (* 2 step)) (<= (* 2 step) 2147483647) (<= (- 9223372036854775808) (* 2 step)) (<= (* 2 step) 9223372036854775807) (<= (- 9223372036854775808) kAtomBytes) (<= kAtomBytes 9223372036854775807) (<= (- 9223372036854775808) (* (* 2 step) kAtomBytes)) (<= (* (* 2 step) kAtomBytes) 9223372036854775807) (<= (- 9223372036854775808) (+ (+ slab (* column (* words 4))) (* (* 2 step) kAtomBytes))) (<= (+ (+ slab (* column (* words 4))) (* (* 2 step) kAtomBytes)) 9223372036854775807) (<= 0 (+ (+ slab (* column (* words 4))) (* (* 2 step) kAtomBytes))))))
+(check-sat)

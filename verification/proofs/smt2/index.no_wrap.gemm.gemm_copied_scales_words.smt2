@@ -1,0 +1,22 @@
+; index.no_wrap.gemm.gemm_copied_scales_words
+; csrc/gemm_kernel.cuh: no part of `slab + column * (words * kTileBlocks) + int64_t{2 * step} *
+;   kAtomBytes` leaves its type, up to the value 145,241,093,351,406,592.
+(set-info :status unsat)
+(set-logic QF_BV)
+(declare-const slab (_ BitVec 64))
+(declare-const words (_ BitVec 64))
+(declare-const column (_ BitVec 32))
+(declare-const step (_ BitVec 32))
+(declare-const kAtomBytes (_ BitVec 32))
+(assert (bvsle (_ bv0 64) slab))
+(assert (bvsle slab (_ bv144115188075855872 64)))
+(assert (bvsle (_ bv1 64) words))
+(assert (bvsle words (_ bv2097152 64)))
+(assert (bvsle (_ bv0 64) ((_ sign_extend 32) column)))
+(assert (bvsle ((_ sign_extend 32) column) (_ bv134218240 64)))
+(assert (bvsle (_ bv0 64) ((_ sign_extend 32) step)))
+(assert (bvsle ((_ sign_extend 32) step) (_ bv1048575 64)))
+(assert (bvsle (_ bv512 64) ((_ sign_extend 32) kAtomBytes)))
+(assert (bvsle ((_ sign_extend 32) kAtomBytes) (_ bv512 64)))
+(assert (not (and (not (bvsmulo words (_ bv4 64))) (not (bvsmulo ((_ sign_extend 32) column) (bvmul words (_ bv4 64)))) (not (bvsaddo slab (bvmul ((_ sign_extend 32) column) (bvmul words (_ bv4 64))))) (not (bvsmulo (_ bv2 32) step)) (not (bvsmulo ((_ sign_extend 32) (bvmul (_ bv2 32) step)) ((_ sign_extend 32) kAtomBytes))) (not (bvsaddo (bvadd slab (bvmul ((_ sign_extend 32) column) (bvmul words (_ bv4 64)))) (bvmul ((_ sign_extend 32) (bvmul (_ bv2 32) step)) ((_ sign_extend 32) kAtomBytes)))) (bvsle (_ bv0 64) (bvadd (bvadd slab (bvmul ((_ sign_extend 32) column) (bvmul words (_ bv4 64)))) (bvmul ((_ sign_extend 32) (bvmul (_ bv2 32) step)) ((_ sign_extend 32) kAtomBytes)))))))
+(check-sat)
