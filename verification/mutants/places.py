@@ -91,7 +91,7 @@ class _DeviceBytes:
         self.__cuda_array_interface__ = {
             "shape": (size,),
             "typestr": "|u1",
-            "data": (address, True),
+            "data": (address, False),
             "version": 3,
         }
 
