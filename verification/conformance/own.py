@@ -151,7 +151,10 @@ def _kernel_subject(name: str) -> Subject:
     except Exception as error:
         raise SubjectUnavailable(f"{name}: {type(error).__name__}: {error}") from error
     contract = Contract(
-        arithmetic="ieee" if name == "host" else "hardware", id_dtypes=("int32", "int64"), strided="honoured"
+        arithmetic="ieee" if name == "host" else "hardware",
+        id_dtypes=("int32", "int64"),
+        strided="honoured",
+        pdl=name == "cuda",
     )
     found = {op: getattr(module, op) for op in OPERATIONS if callable(getattr(module, op, None))}
     return Subject(name, "cpu" if name == "host" else "cuda", contract, **found)
