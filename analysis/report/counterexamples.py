@@ -22,6 +22,8 @@ _LONGEST_FACT = 160
 _MOST_FACTS = 24
 _INNER = ("where", "case")
 """Objects of a witness whose entries are facts too."""
+_TOLD = ("kind", "text", "before", "subject", "against")
+"""Entries that stand elsewhere on the page, or in the JSON alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +82,14 @@ def _command(claim: ClaimResult, file: Path | None, specs: SpecsOf) -> tuple[str
 
 
 def _facts(witness: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for key, value in witness.items():
-        if key in _INNER and isinstance(value, dict):
-            yield from ((f"{key}: {inner}", _fact(found)) for inner, found in value.items())
-        elif key not in ("kind", "text", "before"):
-            yield key, _fact(value)
+    """Yield the place of the wrong byte first, then the witness's own entries, then those of the case."""
+    outer = [(key, value) for key, value in witness.items() if key not in (*_INNER, *_TOLD)]
+    inner = {name: witness.get(name) for name in _INNER}
+    where, case = (
+        [(f"{name}: {key}", value) for key, value in found.items()] if isinstance(found, dict) else []
+        for name, found in inner.items()
+    )
+    yield from ((key, _fact(value)) for key, value in (*where, *outer, *case) if value != "")
 
 
 def _fact(value: Any) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from nvfp4_moe.analysis.report.build import Report
 from nvfp4_moe.analysis.report.run_view import OPEN, RunView, Tone
-from nvfp4_moe.analysis.report.tables import serving_table
+from nvfp4_moe.analysis.report.tables import saved_in_words, serving_table
 from nvfp4_moe.analysis.report.text import printable, shown
 from nvfp4_moe.analysis.tables import Table, summary_table
 from nvfp4_moe.analysis.tables import to_markdown as table_to_markdown
@@ -66,6 +66,7 @@ def _blocks(report: Report) -> Iterator[str]:
         yield "\n".join(f"- **{_text(part.title)}**: {_text(part.summary)}" for part in run.parts)
         yield from _claims(run)
         yield from _commands(run)
+    yield from (_text(saved_in_words(report.savings, model.name)) for model in report.models)
     yield _table(_short(summary_table(report.savings)))
     for model in report.models:
         lines = [line for line in report.served if line.model == model.name]

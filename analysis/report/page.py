@@ -18,15 +18,15 @@ from nvfp4_moe import __version__
 from nvfp4_moe.analysis.report.build import Report
 from nvfp4_moe.analysis.report.inline_figures import InlineFigure
 from nvfp4_moe.analysis.report.run_view import OPEN, Headline, Tone
-from nvfp4_moe.analysis.report.tables import engines_table, serving_table
+from nvfp4_moe.analysis.report.tables import engines_table, saved_in_words, serving_table
 from nvfp4_moe.analysis.report.text import printable, shown
 from nvfp4_moe.analysis.tables import Table, formula_table, padding_table, summary_table
 from nvfp4_moe.verification.result import PASSES, Finding, Verdict
 
 _BAD_CELL = re.compile(r"(NO|UNSAFE|REFUTED)\b")
 _GOOD_CELL = re.compile(r"(yes|safe|PROVED)\b")
-_SECTION_OF = {"padding_used": "routings"}
-"""Section of a figure by the begin of its name; the others belong to memory."""
+_PLACES = {"bytes_by_model": "bytes", "padding_used": "routings"}
+"""Where a figure stands, by the begin of its name; the others stand at the end of the section on memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,7 @@ def _context(report: Report) -> dict[str, Any]:
         "sections": _sections(report),
         "figures": _figures(report.figures),
         "full_tables": [formula_table(report.savings, model.name, report.tokens) for model in report.models],
+        "savings_said": [saved_in_words(report.savings, model.name) for model in report.models],
         "summary": summary_table(report.savings),
         "other_tables": _other_tables(report),
         "serving": _serving(report),
@@ -104,9 +105,9 @@ def _sections(report: Report) -> list[_Section]:
 
 
 def _figures(figures: Sequence[InlineFigure]) -> dict[str, list[InlineFigure]]:
-    found: dict[str, list[InlineFigure]] = {"memory": [], "routings": []}
+    found: dict[str, list[InlineFigure]] = {"bytes": [], "memory": [], "routings": []}
     for figure in figures:
-        found[_SECTION_OF.get(figure.name, "memory")].append(figure)
+        found[_PLACES.get(figure.name.split("-", 1)[0], "memory")].append(figure)
     return found
 
 

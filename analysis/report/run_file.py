@@ -1,8 +1,9 @@
 """The JSON of a `verify` run, read without trust: all of it is checked before any of it is used.
 
 Accepted is what `verification/schema/verify.schema.json` accepts, less what no run writes: files above 64 MiB, more than
-`MOST_CLAIMS` claims, counts above 10^18, witnesses nested deeper than `DEEPEST`. The check is written out here because the
-package that reads schemas is no runtime dependency; a test holds both to each other.
+`MOST_CLAIMS` claims, counts above 10^18, witnesses nested deeper than `DEEPEST`. Of a witness only its kind is looked at:
+it is shown, and judged when it is replayed. The check is written out here because the package that reads schemas is no
+runtime dependency; a test holds both to each other.
 """
 
 from __future__ import annotations

@@ -8,8 +8,9 @@ from typing import Any
 
 from nvfp4_moe.analysis.capacity import Capacity, Judged, Verdict, capacity
 from nvfp4_moe.analysis.engines import DECODE_TOKENS, TYPICAL_TOKENS, EngineLine
+from nvfp4_moe.analysis.savings import Savings
 from nvfp4_moe.analysis.serving_flags import ServingFlags
-from nvfp4_moe.analysis.tables import Table
+from nvfp4_moe.analysis.tables import Table, mebibytes
 from nvfp4_moe.analysis.zoo_shape import ModelShape, shard
 
 RANKS = 8
@@ -67,6 +68,18 @@ def served(model: ModelShape, *, max_num_batched_tokens: int) -> list[Served]:
     return found
 
 
+def saved_in_words(savings: Savings, model: str) -> str:
+    """Return what the proposed formula costs and saves for a model at the first M, in a sentence."""
+    tokens = savings.max_num_batched_tokens[0]
+    line = next(x for x in savings.of(model, tokens) if x.formula.name == "proposed")
+    before = mebibytes(line.peak_bytes + line.saved_bytes)
+    change = f"{mebibytes(abs(line.saved_bytes))} MiB {'less' if line.saved_bytes >= 0 else 'more'}"
+    return (
+        f"{model} at {tokens:,} batched tokens: proposed gives {line.rows:,} rows, {mebibytes(line.peak_bytes)} MiB at the "
+        f"peak of a layer, where {savings.baseline} takes {before} MiB: {change} on every GPU."
+    )
+
+
 def serving_table(lines: Sequence[Served], *, max_num_batched_tokens: int) -> Table:
     """Return one line for each set-up of one model: what reaches the kernel and which formulas hold."""
     rows, notes = [], []
@@ -86,7 +99,8 @@ def serving_table(lines: Sequence[Served], *, max_num_batched_tokens: int) -> Ta
         text_columns=frozenset({0, *range(3, 3 + len(SERVED_FORMULAS))}),
         long_columns=frozenset({0}),
         notes=(
-            "most tokens: of one call of the expert kernel of one rank; a token may name an expert twice",
+            "most tokens: of one call of the expert kernel of one rank; a token may name an expert twice. not applicable: another "
+            "back end runs with these flags, so nothing is sized",
             *notes,
         ),
     )

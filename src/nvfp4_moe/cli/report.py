@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 REPORT_FILES = ("report.html", "report.json", "report.md")
 DEFAULT_FOLDER = Path("nvfp4-moe-out") / "report"
 DEFAULT_TOKENS = 8192
-MOST_TOKENS = 10**15
-"""Batched tokens whose rows of every model of the zoo are still legal."""
 _REBATCHED = 256
 """Tokens of the batches that a trace is also shown in: recorded passes are mostly decode steps."""
 

@@ -73,11 +73,8 @@ def _page(
     from nvfp4_moe.analysis.report import build_report
 
     uses, missing = _padding(settings)
-    tokens = page.DEFAULT_TOKENS
-    if settings.max_num_batched_tokens is not None and settings.max_num_batched_tokens <= page.MOST_TOKENS:
-        tokens = settings.max_num_batched_tokens
     return build_report(
-        max_num_batched_tokens=tokens,
+        max_num_batched_tokens=settings.max_num_batched_tokens or page.DEFAULT_TOKENS,
         run=_view(result, settings, jobs, saved),
         uses=uses,
         seed=settings.seed,
