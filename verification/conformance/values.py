@@ -246,6 +246,8 @@ GLOBAL_SCALES = ("distinct", "powers", "near_powers", "wide", "one", "same", "ed
 
 _MOST_ULPS = 8
 _EDGE_ULPS = 3
+_FAR = 115
+"""Powers of two: neither the reciprocal of a global scale nor that times a block scale is subnormal."""
 _ONE = 127 << 23
 """Pattern of float32 1."""
 
@@ -254,9 +256,10 @@ def make_global_scales(family: str, *, seed: int, index: int, experts: int) -> t
     """Return positive finite float32 global encode scales (experts,); all differ, but for "one", "same" and "edge".
 
     distinct: random mantissas, 2^4 .. 2^11; powers: powers of two; near_powers: 1 to 8 ulp off a power of two, so that
-    values which would be ties lie so many ulp beside one; wide: random mantissas, 2^-20 .. 2^24; one: all 1; same: all
-    the same random one; edge: such that a block whose largest magnitude is `edge_amax` has a scale within 3 ulp of the
-    midpoint between two neighbouring scale codes: there another order of the same operations gives another code.
+    values which would be ties lie so many ulp beside one; wide: random mantissas, 2^-20 .. 2^24, of one expert in four
+    2^-115 .. 2^115; one: all 1; same: all the same random one; edge: such that a block whose largest magnitude is
+    `edge_amax` has a scale within 3 ulp of the midpoint between two neighbouring scale codes: there another order of the
+    same operations gives another code.
     """
     raw = words(seed, f"global_scales.{family}", index << 20, experts)
     if family == "edge":
@@ -269,7 +272,11 @@ def make_global_scales(family: str, *, seed: int, index: int, experts: int) -> t
             patterns += (1 + below(raw, _MOST_ULPS)) * torch.where(bits(raw, 1) == 1, 1, -1)
     else:
         low, span = (-20, 45) if family == "wide" else (4, 8)
-        patterns = _ONE + (low + below(raw, span) << 23) | bits(raw, 23)
+        exponent = low + below(raw, span)
+        if family == "wide":
+            far = below(words(seed, "global_scales.far", index << 20, experts), 2 * _FAR + 1) - _FAR
+            exponent = torch.where(bits(raw, 2, at=30) == 0, far, exponent)
+        patterns = _ONE + (exponent << 23) | bits(raw, 23)
     if family == "same":
         patterns = patterns[:1].expand(experts)
     return patterns.to(torch.int32).view(torch.float32)

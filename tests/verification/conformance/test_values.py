@@ -174,6 +174,19 @@ def test_global_scales_are_positive_finite_and_differ(family: str) -> None:
         assert off.abs().max() <= 8
 
 
+def test_wide_global_scales_reach_far_and_keep_their_reciprocals_normal() -> None:
+    made = make_global_scales("wide", seed=0, index=0, experts=4096)
+    usual = (made >= 2.0**-20) & (made < 2.0**25)
+    assert 0.7 < usual.float().mean() < 0.85
+    assert made.min() < 2.0**-110
+    assert made.max() > 2.0**110
+    largest, smallest = 448.0, 2.0**-9
+    for scale in (largest, smallest):
+        inverse = scale * (1 / made)
+        assert (inverse >= torch.finfo(torch.float32).tiny).all()
+        assert ((1 / inverse) >= torch.finfo(torch.float32).tiny).all()
+
+
 def test_decoded_scales_of_the_walk_are_finite() -> None:
     made = make_values("scales", seed=0, index=0, rows=16, columns=256, dtype="bf16")
     assert decode_ue4m3(quantize(made, torch.tensor(1.0)).block_scale).isfinite().all()
