@@ -93,5 +93,7 @@ def test_operands_of_a_gemm_are_aligned_as_what_quantizers_write() -> None:
     assert [aligned(name) for name in ("a_blockscale", "w2_blockscale", "output_scale")] == [128] * 3
     assert [aligned(name) for name in ("a", "workspace13", "workspace2", "input")] == [32] * 4
     assert [aligned(name) for name in ("b", "out", "alphas")] == [16] * 3
-    named = Contract(alignment={"default": 8, "input": 64, "output_scale": 256, "a_blockscale": 512}).alignment_of
+    named = Contract(
+        alignment={"default": 8, "input": 64, "output_scale": 256, "a_blockscale": 512}
+    ).alignment_of
     assert [named(name) for name in ("a_blockscale", "b_blockscale", "a", "b")] == [512, 256, 64, 8]
