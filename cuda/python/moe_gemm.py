@@ -53,4 +53,6 @@ def cutlass_fp4_moe_mm(
         NotImplementedError: no kernel for this device; gemm="torch" runs without.
     """
     check_path(gemm)
-    PATHS[gemm](out, a, b, a_blockscale, b_blockscale, alphas, problem_sizes, expert_offsets, blockscale_offsets)
+    PATHS[gemm](
+        out, a, b, a_blockscale, b_blockscale, alphas, problem_sizes, expert_offsets, blockscale_offsets
+    )
