@@ -1,4 +1,4 @@
-"""Golden model of NVFP4 expert quantization: formats, recipes, scale layouts, routing and padding. Needs torch alone.
+"""Golden model of NVFP4 MoE layers: formats, recipes, scale layouts, routing, padding, grouped GEMM. Needs torch alone.
 
 Everything listed here is public; each module's docstring is the contract of what it defines.
 """
@@ -16,6 +16,7 @@ from nvfp4_moe.reference.expert_layouts import experts_to_layout as experts_to_l
 from nvfp4_moe.reference.expert_layouts import masked_from_layout as masked_from_layout
 from nvfp4_moe.reference.expert_layouts import masked_to_layout as masked_to_layout
 from nvfp4_moe.reference.expert_layouts import packed_blockscale_offsets as packed_blockscale_offsets
+from nvfp4_moe.reference.expert_weights import ExpertWeights as ExpertWeights
 from nvfp4_moe.reference.experts import quantize_experts as quantize_experts
 from nvfp4_moe.reference.experts import quantize_masked as quantize_masked
 from nvfp4_moe.reference.experts import silu_and_mul_quantize_experts as silu_and_mul_quantize_experts
@@ -25,12 +26,20 @@ from nvfp4_moe.reference.formats import NVFP4 as NVFP4
 from nvfp4_moe.reference.formats import UE4M3 as UE4M3
 from nvfp4_moe.reference.formats import BlockFormat as BlockFormat
 from nvfp4_moe.reference.formats import ElementFormat as ElementFormat
+from nvfp4_moe.reference.gemm_bounds import ACCUMULATORS as ACCUMULATORS
+from nvfp4_moe.reference.gemm_bounds import output_interval as output_interval
+from nvfp4_moe.reference.grouped_gemm import Operands as Operands
+from nvfp4_moe.reference.grouped_gemm import grouped_gemm as grouped_gemm
+from nvfp4_moe.reference.grouped_gemm import read_operands as read_operands
+from nvfp4_moe.reference.layer_bounds import layer_interval as layer_interval
 from nvfp4_moe.reference.layouts import LAYOUTS as LAYOUTS
 from nvfp4_moe.reference.layouts import Layout as Layout
 from nvfp4_moe.reference.layouts import from_layout as from_layout
 from nvfp4_moe.reference.layouts import scale_byte_index as scale_byte_index
 from nvfp4_moe.reference.layouts import scale_shape as scale_shape
 from nvfp4_moe.reference.layouts import to_layout as to_layout
+from nvfp4_moe.reference.moe_layer import LayerStages as LayerStages
+from nvfp4_moe.reference.moe_layer import moe_layer as moe_layer
 from nvfp4_moe.reference.padding import FORMULAS as FORMULAS
 from nvfp4_moe.reference.padding import PLACEMENTS as PLACEMENTS
 from nvfp4_moe.reference.padding import TILE as TILE

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from nvfp4_moe.reference import moe_layer
 from nvfp4_moe.reference.activations import ACTIVATIONS
+from nvfp4_moe.reference.permute import unpermute_rows
 from nvfp4_moe.verification.conformance.bounded_plan import bounded_cases
 from nvfp4_moe.verification.conformance.contract import Contract
 from nvfp4_moe.verification.conformance.layer_cases import (
@@ -27,6 +28,7 @@ from nvfp4_moe.verification.conformance.layer_cases import (
 from nvfp4_moe.verification.conformance.plan import may_refuse
 from nvfp4_moe.verification.conformance.subject import Subject
 
+LAYER_MODULE = import_module("nvfp4_moe.reference.moe_layer")
 CASE = LayerCase(
     index=2, seed=0, tokens=21, topk=2, num_experts=5, n=48, k=80, dtype="bf16", activation="silu", values="exact",
     ids="negative",
@@ -202,7 +204,7 @@ def test_a_wrong_rounding_of_the_sum_is_found(
     right: Subject, checks: Checks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sums in the row type, as vLLM has them, lie outside where more than one slot counts."""
-    true = moe_layer.unpermute_rows
+    true = unpermute_rows
 
     def coarse(rows: Tensor, permutation: Tensor, weights: Tensor, *, routed_rows: int) -> Tensor:
         total = torch.zeros(len(weights), rows.shape[1], dtype=rows.dtype)
@@ -216,7 +218,7 @@ def test_a_wrong_rounding_of_the_sum_is_found(
 
     def rounded(*given: Any) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr(moe_layer, "unpermute_rows", coarse)
+            patched.setattr(LAYER_MODULE, "unpermute_rows", coarse)
             layer(*given)
 
     subject = Subject("coarse", "cpu", right.contract, run_cutlass_moe_fp4=rounded)
