@@ -73,10 +73,26 @@ class Report:
         }
 
 
+def memory_of(models: Sequence[ModelShape] = (), *, max_num_batched_tokens: int) -> Savings:
+    """Return the memory that a report shows.
+
+    Args:
+        models: none: the whole zoo.
+        max_num_batched_tokens: M, at least 1.
+
+    Raises:
+        TypeError, ValueError: a size that is not legal, models of one name, no model that can be shown.
+    """
+    found = savings(models or list(ZOO.values()), max_num_batched_tokens=[max_num_batched_tokens])
+    if not found.lines:
+        raise ValueError(found.refused[0].reason)
+    return found
+
+
 def build_report(
-    models: Sequence[ModelShape] = (),
+    memory: Savings,
     *,
-    max_num_batched_tokens: int,
+    full: int | None = None,
     run: RunView | None = None,
     uses: Sequence[PaddingUse] = (),
     seed: int = 0,
@@ -88,8 +104,8 @@ def build_report(
     """Return a report.
 
     Args:
-        models: those to show in full; none: the whole zoo in short, its first model in full.
-        max_num_batched_tokens: M, at least 1.
+        memory: from `memory_of`.
+        full: how many of its models are shown in full, from the first; None: all.
         run: a run of verify.
         uses: padding of recorded traces; families are added.
         seed: of the families.
@@ -97,15 +113,9 @@ def build_report(
         missing: what the caller leaves out.
         commands: see `Report.commands`.
         progress: told of every step before it begins.
-
-    Raises:
-        TypeError, ValueError: a size that is not legal, models of one name.
     """
-    progress("memory")
-    found = savings(models or list(ZOO.values()), max_num_batched_tokens=[max_num_batched_tokens])
-    if not found.lines:
-        raise ValueError(found.refused[0].reason)
-    shards = found.shards if models else found.shards[:1]
+    shards = memory.shards[:full]
+    (max_num_batched_tokens,) = memory.max_num_batched_tokens
     progress("serving")
     lines = [
         line for part in shards for line in served(part.model, max_num_batched_tokens=max_num_batched_tokens)
@@ -117,10 +127,10 @@ def build_report(
     compared: Sequence[EngineLine] = ()
     if not brief:
         compared = engine_lines(progress=lambda name: progress(f"formula {name}"))
-    figures, undrawn = draw_all(found, uses=all_uses, shards=() if brief else shards, progress=progress)
+    figures, undrawn = draw_all(memory, uses=all_uses, shards=() if brief else shards, progress=progress)
     return Report(
         run=run,
-        savings=found,
+        savings=memory,
         models=tuple(part.model for part in shards),
         served=tuple(lines),
         uses=tuple(all_uses),

@@ -234,14 +234,13 @@ def _summary(claims: Sequence[ClaimResult]) -> str:
 
 
 def _subjects(result: Result) -> list[SubjectView]:
-    names = dict.fromkeys(claim.subject for claim in result.claims if claim.subject is not None)
+    by_name: dict[str, list[ClaimResult]] = {}
+    for claim in result.claims:
+        if claim.subject is not None:
+            by_name.setdefault(claim.subject, []).append(claim)
     views = [
-        SubjectView(
-            name=name,
-            own=name in OWN_SUBJECTS,
-            claims=tuple(claim for claim in result.claims if claim.subject == name),
-        )
-        for name in names
+        SubjectView(name=name, own=name in OWN_SUBJECTS, claims=tuple(claims))
+        for name, claims in by_name.items()
     ]
     return sorted(views, key=lambda view: view.own)
 

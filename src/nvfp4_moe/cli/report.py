@@ -89,27 +89,28 @@ def command(
     Exit code 0 once all is written, whatever the run found: the verdict is on the page, and verify had its own code. 3 if
     something could not be delivered.
     """
-    from nvfp4_moe.analysis.report import build_report, read_run
+    from nvfp4_moe.analysis.report import build_report, memory_of, read_run
     from nvfp4_moe.analysis.zoo import find_model
 
     _check_outputs(folder, markdown, json_path, [run_file, *models, *given["traces"]])
     with at_the_door():
         result = None if run_file is None else read_run(run_file)
         chosen = list(dict.fromkeys(find_model(name) for name in models))
+        memory = memory_of(chosen, max_num_batched_tokens=given["max_num_batched_tokens"])
+        uses = padding_of(given["traces"], experts=given["experts"], topk=given["topk"])
     out = text_console(json_path if markdown != "-" else "-")
     delivered, view = (True, None) if result is None else _view(result, run_file, folder)
     with observer(out) as watcher:
         watcher.start(Job(name="report", tells=(), work=lambda advance: ()))
-        with at_the_door():  # models, sizes and traces are input
-            report = build_report(
-                chosen,
-                max_num_batched_tokens=given["max_num_batched_tokens"],
-                run=view,
-                uses=padding_of(given["traces"], experts=given["experts"], topk=given["topk"]),
-                seed=given["seed"],
-                commands=_commands(result),
-                progress=lambda step: watcher.advance(1),
-            )
+        report = build_report(
+            memory,
+            full=None if chosen else 1,
+            run=view,
+            uses=uses,
+            seed=given["seed"],
+            commands=_commands(result),
+            progress=lambda step: watcher.advance(1),
+        )
     delivered &= write_report(folder, report)
     if markdown is not None:
         from nvfp4_moe.analysis.report import to_markdown
@@ -140,24 +141,35 @@ def _check_outputs(
 def _view(result: Result, run_file: Path | None, folder: Path) -> tuple[bool, RunView]:
     """Save the counterexamples beside the page, so that each has a command of its own."""
     from nvfp4_moe.analysis.report import view_run
+    from nvfp4_moe.analysis.report.run_view import MOST_COUNTEREXAMPLES
 
-    saved, delivered = save_counterexamples(result, folder)
+    saved, delivered = save_counterexamples(result, folder, most=MOST_COUNTEREXAMPLES)
     return delivered, view_run(result, saved=saved, run_file=run_file)
 
 
-def save_counterexamples(result: Result, folder: Path) -> tuple[dict[int, Path], bool]:
-    """Save the witness of every refuted claim; return the paths by the place of the claim, and whether all were saved."""
+def save_counterexamples(
+    result: Result, folder: Path, *, most: int | None = None
+) -> tuple[dict[int, Path], bool]:
+    """Save the witnesses of the refuted claims, of the first `most`; None: of all.
+
+    Returns:
+        The paths by the place of the claim in the run, and whether none failed.
+    """
     from nvfp4_moe.verification import witness
 
     saved: dict[int, Path] = {}
     delivered = True
-    for place, claim in enumerate(result.claims):
-        if claim.verdict is Verdict.REFUTED and claim.witness is not None:
-            try:
-                saved[place] = witness.save_counterexample(folder, claim)
-            except OSError as error:
-                delivered = False
-                tell(f"error: the counterexample of {claim.id} is not saved: {error.strerror or error}")
+    refuted = [
+        (place, claim)
+        for place, claim in enumerate(result.claims)
+        if claim.verdict is Verdict.REFUTED and claim.witness is not None
+    ]
+    for place, claim in refuted[:most]:
+        try:
+            saved[place] = witness.save_counterexample(folder, claim)
+        except OSError as error:
+            delivered = False
+            tell(f"error: the counterexample of {claim.id} is not saved: {error.strerror or error}")
     return saved, delivered
 
 

@@ -70,11 +70,13 @@ def write_run_report(
 def _page(
     folder: Path, result: Result, settings: Settings, jobs: Sequence[Job], saved: Mapping[int, Path]
 ) -> Report:
-    from nvfp4_moe.analysis.report import build_report
+    from nvfp4_moe.analysis.report import build_report, memory_of
 
     uses, missing = _padding(settings)
+    memory = memory_of(max_num_batched_tokens=settings.max_num_batched_tokens or page.DEFAULT_TOKENS)
     return build_report(
-        max_num_batched_tokens=settings.max_num_batched_tokens or page.DEFAULT_TOKENS,
+        memory,
+        full=1,
         run=_view(result, settings, jobs, saved),
         uses=uses,
         seed=settings.seed,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from nvfp4_moe.analysis import engines
-from nvfp4_moe.analysis.report import Report, build_report, to_html, view_run
+from nvfp4_moe.analysis.report import Report, build_report, memory_of, to_html, view_run
 from nvfp4_moe.analysis.savings_padding import PaddingUse
 from nvfp4_moe.verification.grid import Grid
 from nvfp4_moe.verification.result import ClaimResult, Finding, Method, Outcome, Result, Verdict
@@ -185,7 +185,8 @@ def use() -> PaddingUse:
 def report(refuted_run: Result, use: PaddingUse) -> Report:
     """Return a report with everything in it: figures where matplotlib is there, engines of a small grid, not proved."""
     made = build_report(
-        max_num_batched_tokens=8192,
+        memory_of(max_num_batched_tokens=8192),
+        full=1,
         run=view_run(refuted_run, bound="proposed"),
         uses=[use],
         brief=True,
