@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from typing import Any
 
 import torch
@@ -59,19 +59,21 @@ def _batch(document: Mapping[str, Any]) -> Batch:
         ValueError, TypeError: a size that is missing or not legal.
     """
     sizes = {}
-    for name in (field.name for field in fields(Batch)):
-        size = document.get(name)
+    for field in fields(Batch):
+        name = field.name
+        size = document.get(name, None if field.default is MISSING else field.default)
         if isinstance(size, bool) or not isinstance(size, int):
             raise TypeError(f"{name} must be an integer, got {size!r:.60}")
-        least = 0 if name == "tokens" else 1
+        least = 0 if name in ("tokens", "row_gap") else 1
         if not least <= size <= _LARGEST_WIDTH:
             raise ValueError(f"{name} must be in [{least}, {_LARGEST_WIDTH}], got {size}")
         sizes[name] = size
     batch = Batch(**sizes)
+    if batch.id_bits not in (32, 64):
+        raise ValueError(f"id_bits must be 32 or 64, got {batch.id_bits}")
     if batch.k % 16:
         raise ValueError(f"k must be a multiple of 16, got {batch.k}")
-    if batch.tokens * batch.topk * batch.k > MOST_ELEMENTS:
-        raise ValueError(
-            f"tokens * topk * k must be at most {MOST_ELEMENTS:,}, got {batch.tokens * batch.topk * batch.k:,}"
-        )
+    elements = batch.tokens * batch.topk * (batch.k + batch.row_gap)
+    if elements > MOST_ELEMENTS:
+        raise ValueError(f"tokens * topk * (k + row_gap) must be at most {MOST_ELEMENTS:,}, got {elements:,}")
     return batch

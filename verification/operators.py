@@ -65,6 +65,10 @@ class Batch:
     experts: int
     k: int
     n: int
+    id_bits: int = 32
+    """Of the ids' integer type."""
+    row_gap: int = 0
+    """Elements between the rows of the quantizers' and the gather's input: a view."""
 
 
 TELLING = Batch(tokens=13, topk=2, experts=5, k=80, n=48)
@@ -73,9 +77,9 @@ BATCHES = (
     Batch(tokens=0, topk=3, experts=4, k=48, n=37),
     Batch(tokens=1, topk=1, experts=1, k=16, n=16),
     TELLING,
-    Batch(tokens=67, topk=4, experts=130, k=208, n=112),
+    Batch(tokens=67, topk=4, experts=130, k=208, n=112, id_bits=64, row_gap=32),
 )
-"""None, the smallest, those that hide nothing, more experts than a tile has rows."""
+"""None, the smallest, those that hide nothing, more experts than a tile has rows with int64 ids and views as inputs."""
 
 
 def own_operators() -> tuple[Operator, ...]:
@@ -200,11 +204,15 @@ def _refuted(operator: str, batch: Batch, error: str, calls: int, *, seed: int, 
     )
 
 
+_ID_DTYPES = {32: torch.int32, 64: torch.int64}
+"""By `Batch.id_bits`."""
+
+
 def arguments_of(batch: Batch, *, seed: int, device: str) -> dict[str, tuple[Any, ...]]:
     """Return the arguments of every operator for a batch; some ids are -1."""
     slots = batch.tokens * batch.topk
     raw = words(seed, "operators.ids", batch.tokens << 16, slots)
-    ids = (below(raw, batch.experts + 1) - 1).view(batch.tokens, batch.topk).to(torch.int32)
+    ids = (below(raw, batch.experts + 1) - 1).view(batch.tokens, batch.topk).to(_ID_DTYPES[batch.id_bits])
     routing = route(ids, batch.experts, n=batch.n, k=batch.k)
     values = make_values(
         "windowed", seed=seed, index=batch.tokens, rows=slots, columns=2 * batch.k, dtype="bf16"
@@ -214,19 +222,24 @@ def arguments_of(batch: Batch, *, seed: int, device: str) -> dict[str, tuple[Any
     def moved(*tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(tensor.to(device) for tensor in tensors)
 
+    def rows(dense: Tensor) -> Tensor:
+        wide = dense.new_zeros((len(dense), dense.shape[1] + batch.row_gap), device=device)
+        wide[:, : dense.shape[1]] = dense
+        return wide[:, : dense.shape[1]]
+
     scale = torch.arange(1, batch.experts + 1, dtype=torch.float32) * 100
-    offsets = (routing.expert_offsets, routing.blockscale_offsets)
+    scaling = moved(scale, routing.expert_offsets, routing.blockscale_offsets)
     packed = torch.zeros((slots, batch.k // 2), dtype=torch.uint8)
     words_shape = (routing.padded_rows, scale_shape(0, batch.k, "swizzled_128x4")[1] // 4)
     scales = torch.zeros(words_shape, dtype=torch.int32)
-    half = values[:, : batch.k].clone(memory_format=torch.contiguous_format)
+    half = values[:, : batch.k]
     topk_weights = torch.empty((batch.tokens, batch.topk)).copy_(weights[:, : batch.topk])
     return {
         "moe_data": (*moved(ids), batch.experts, batch.n, batch.k, True),
-        "shuffle_rows": moved(values[: batch.tokens].clone(), routing.input_permutation),
+        "shuffle_rows": (rows(values[: batch.tokens]), *moved(routing.input_permutation)),
         "unpermute_rows": moved(values, routing.output_permutation, topk_weights, routing.expert_offsets),
-        "experts_quant": (*moved(half, scale, *offsets), "ieee"),
-        "silu_and_mul_experts_quant": (*moved(values, scale, *offsets), "ieee"),
-        "experts_quant_": (*moved(packed, scales, half, scale, *offsets), "ieee", "zero"),
-        "silu_and_mul_experts_quant_": (*moved(packed, scales, values, scale, *offsets), "ieee", "zero"),
+        "experts_quant": (rows(half), *scaling, "ieee"),
+        "silu_and_mul_experts_quant": (rows(values), *scaling, "ieee"),
+        "experts_quant_": (*moved(packed, scales), rows(half), *scaling, "ieee", "zero"),
+        "silu_and_mul_experts_quant_": (*moved(packed, scales), rows(values), *scaling, "ieee", "zero"),
     }

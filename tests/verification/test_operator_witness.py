@@ -48,6 +48,8 @@ def test_what_was_found_reproduces(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"experts": 0}, "experts must be in"),
         ({"k": 24}, "k must be a multiple of 16"),
         ({"tokens": 65_536, "topk": 64}, "at most 16,777,216"),
+        ({"id_bits": 16}, "id_bits must be 32 or 64"),
+        ({"row_gap": -8}, "row_gap must be in"),
         ({"device": "tpu"}, "device must be"),
         ({"seed": "0"}, "seed must be an integer"),
     ],

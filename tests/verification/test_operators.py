@@ -97,6 +97,14 @@ def test_the_telling_batch_hides_nothing() -> None:
     assert {-1, *range(TELLING.experts)} == set(ids.flatten().tolist())
 
 
+def test_a_batch_has_wide_ids_and_views() -> None:
+    batch = BATCHES[-1]
+    given = arguments_of(batch, seed=0, device="cpu")
+    assert given["moe_data"][0].dtype == torch.int64
+    for name, place in (("shuffle_rows", 0), ("experts_quant", 0), ("silu_and_mul_experts_quant_", 2)):
+        assert given[name][place].stride(0) == given[name][place].shape[1] + batch.row_gap
+
+
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: str(batch.tokens))
 def test_arguments_are_those_of_a_call(batch: Batch) -> None:
     given = arguments_of(batch, seed=0, device="cpu")

@@ -84,6 +84,24 @@ def _unpadded_columns(operator: Operator) -> Operator:
     return replace(operator, fake=fake)
 
 
+def _strides_of_input(operator: Operator) -> Operator:
+    """The fake gather gives its rows the strides of the input's: right where those are dense."""
+
+    def fake(input: Tensor, row_map: Tensor) -> Tensor:
+        return input.new_empty_strided((row_map.shape[0], input.shape[1]), input.stride())
+
+    return replace(operator, fake=fake)
+
+
+def _type_of_ids(operator: Operator) -> Operator:
+    """The fake metadata has the type of the ids; the kernel's is int32 whatever they are."""
+
+    def fake(topk_ids: Tensor, *others: Any) -> list[Tensor]:
+        return [found.to(topk_ids.dtype) for found in operator.fake(topk_ids, *others)]
+
+    return replace(operator, fake=fake)
+
+
 def _first_call(operator: Operator) -> Operator:
     """The fake kernel keeps the number of rows that it was first asked for."""
     rows: list[int] = []
@@ -147,6 +165,10 @@ MUTANTS = (
     _mutant("scale_type", "experts_quant", _fake(_float8), "The fake kernel's scales are float8, the kernel's uint8."),
     _mutant("size_of_first_call", "shuffle_rows", _first_call,
             "The fake kernel returns as many rows as at its first call."),
+    _mutant("strides_of_input", "shuffle_rows", _strides_of_input,
+            "The fake gather's rows have the strides of the input's: right for dense ones."),
+    _mutant("type_of_ids", "moe_data", _type_of_ids,
+            "The fake metadata has the type of the ids: right for int32."),
     _mutant("reads_a_value", "experts_quant", _reads_a_value, "The fake kernel reads an offset."),
     _mutant("returns_its_input", "shuffle_rows", _returns_its_input,
             "A gather of the only row returns its input, and the schema does not say so.", "operators.schema"),
