@@ -191,7 +191,7 @@ def _assignment(name: str, value: torch.Tensor | int) -> str:
         return f"{name} = {value!r}"
     raw = bytes(value.contiguous().view(-1).view(torch.uint8).tolist()) if value.numel() else b""
     text = base64.b85encode(zlib.compress(raw, 9)).decode()
-    lines: Sequence[str] = textwrap.wrap(text, 100) if len(text) > 60 else [text]
+    lines: Sequence[str] = textwrap.wrap(text, 100, break_on_hyphens=False) if len(text) > 60 else [text]
     held = (
         f'"{lines[0]}"' if len(lines) == 1 else "(\n" + "\n".join(f'    "{line}"' for line in lines) + "\n)"
     )
