@@ -2,7 +2,8 @@
 
 Each weakened harness leaves something out that the ordinary one does: kinds of cases, kinds of findings, or what
 differs between the turns of a case. A wrong subject escapes it if none of the cases that are left refutes it: its own
-smallest input is tried first, then the smallest of the others, up to `MOST_CASES` of `MOST_ELEMENTS` elements.
+smallest input is tried first, then the smallest of the others, up to `MOST_CASES` of
+`MOST_ELEMENTS` elements, and where its own is larger the next in size.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from nvfp4_moe.verification.mutants.mutant import Mutant, SubjectMutant
 
 MOST_CASES, MOST_ALONE, MOST_ELEMENTS = 100, 12, 40_000
 """Cases that are tried besides a variant's own smallest input, those in processes of their own, elements of each."""
+MOST_NEAR, MOST_NEAR_ELEMENTS = 24, 6_000_000
+"""Larger cases, for a variant whose own smallest input is a large one: the next in size."""
 _FEW_EXPERTS, _TILE, _ALIGNED = 16, 128, 128
 
 Fault = Mapping[str, Any]
@@ -203,14 +206,20 @@ def _escapes(
         return False
     kept = [number for number, case in enumerate(cases) if variant.keeps_case(case)]
     small = [n for n in kept if elements_of(cases[n]) <= MOST_ELEMENTS and n != own]
-    small.sort(key=lambda number: (elements_of(cases[number]), number))
-    runs = [small[: MOST_ALONE if variant.alone else MOST_CASES]]
+    runs = [_smallest(cases, small)[: MOST_ALONE if variant.alone else MOST_CASES]]
+    if elements_of(cases[own]) > MOST_ELEMENTS and not variant.alone:
+        near = [n for n in kept if elements_of(cases[own]) <= elements_of(cases[n]) <= MOST_NEAR_ELEMENTS]
+        runs.append([n for n in _smallest(cases, near) if n != own][:MOST_NEAR])
     if own in kept:
         before = [] if variant.alone else [json.dumps(entry) for entry in witness.get("before", ())]
         places = {json.dumps(case.to_json()): number for number, case in enumerate(cases)} if before else {}
         runs.insert(0, [*(places[entry] for entry in before if entry in places), own])
     with _weakened(variant):
         return not any(_refutes(variant, mutant, subject, cases, run, seed=seed) for run in runs)
+
+
+def _smallest(cases: Sequence[Case], numbers: Sequence[int]) -> list[int]:
+    return sorted(numbers, key=lambda number: (elements_of(cases[number]), number))
 
 
 def _refutes(

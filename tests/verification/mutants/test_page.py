@@ -45,7 +45,7 @@ def test_what_a_run_found_is_on_it() -> None:
     assert line.endswith("| `quant.coverage` | row 5 |")
     assert f"| `{right_subjects()[0].id}` | " in text
     assert "| passes | 1,234 |" in text
-    assert "| nothing is filled | 1 | 1 |" in text
+    assert "| nothing is filled | 1 | 1 | 1 |" in text
     assert "No class needs these, other checks see the same variants: nothing is done." in text
     assert f"- {MUTANT.fault_class}: nothing is filled" in text
     assert f"- nothing is filled: `{MUTANT.id}`" in text
