@@ -210,7 +210,11 @@ def _parts(result: Result, bound: str | None, foreign: bool) -> list[PartView]:
     found = []
     for part, title in titles.items():
         claims = tuple(claim for claim in result.claims if _part(claim) is part)
-        none = _untested() if part is Part.SUBJECTS and not foreign else "No claim of this part was checked."
+        none = (
+            "None was given."
+            if part is Part.SUBJECTS and not foreign
+            else "No claim of this part was checked."
+        )
         summary = _summary(claims) if claims else none
         found.append(PartView(part=part, title=title, summary=summary, claims=claims))
     return found

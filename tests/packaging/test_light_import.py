@@ -30,6 +30,7 @@ PROMISES = {
     "nvfp4_moe.reference": (*EXTRAS, *TERMINAL, "nvfp4_moe.verification", "nvfp4_moe.cuda", "nvfp4_moe.cli"),
     "nvfp4_moe.verification": (*EXTRAS, *TERMINAL, "nvfp4_moe.cuda", "nvfp4_moe.analysis", "nvfp4_moe.cli"),
     "nvfp4_moe.analysis.savings_padding": (*EXTRAS, *TERMINAL, "nvfp4_moe.cuda", "nvfp4_moe.cli"),
+    "nvfp4_moe.analysis.report": (*EXTRAS, *TERMINAL, "nvfp4_moe.cuda", "nvfp4_moe.cli"),
     "nvfp4_moe.analysis.tables": (*EXTRAS, *TERMINAL, "nvfp4_moe.cuda", "nvfp4_moe.cli"),
     "nvfp4_moe.cli.main": (*EXTRAS, "torch", "numpy"),
     "nvfp4_moe.pytest_plugin": (*EXTRAS, *TERMINAL, "torch", "numpy", "nvfp4_moe.verification"),

@@ -118,7 +118,9 @@ def test_parts_of_a_refuted_run(refuted_run: Result) -> None:
 def test_without_a_subject_the_first_part_says_so(
     claim: Callable[..., ClaimResult], run_of: Callable[..., Result]
 ) -> None:
-    assert view_run(run_of(claim())).parts[0].summary == UNTESTED
+    view = view_run(run_of(claim()))
+    assert view.parts[0].summary == "None was given."
+    assert UNTESTED in view.headline.sentences
 
 
 def test_refuted_claims_of_a_subject_stand_worst_first(
