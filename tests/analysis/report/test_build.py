@@ -83,5 +83,5 @@ def test_a_model_whose_width_no_scale_divides_is_refused() -> None:
         topk=2,
         source="made up for this test",
     )
-    with pytest.raises(ValueError, match="odd: .* no multiple of 16"):
+    with pytest.raises(ValueError, match=r"odd: .* no multiple of 16"):
         memory_of([odd], max_num_batched_tokens=8)
