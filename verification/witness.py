@@ -26,6 +26,7 @@ KINDS: dict[str, str] = {
     "golden": "nvfp4_moe.verification.golden_witness",
     "monotone": "nvfp4_moe.verification.monotone_witness",
     "operator": "nvfp4_moe.verification.operator_witness",
+    "index": "nvfp4_moe.verification.index_witness",
     "placement": "nvfp4_moe.verification.routing_witness",
     "proof": "nvfp4_moe.verification.proof_witness",
     "routing": "nvfp4_moe.verification.routing_witness",
