@@ -97,7 +97,7 @@ bench: $(ENVIRONMENT) ## measure the golden quantizers and the fuzz on this mach
 	$(RUN) -m nvfp4_moe.verification.bench.fuzz --json build/bench-fuzz.json
 
 wheel: $(ENVIRONMENT) ## build the source archive and from it the wheel, and check what is in them
-	rm -rf dist build
+	rm -rf dist build/lib build/bdist.*
 	$(RUN) -m build --quiet --no-isolation --outdir dist .
 	$(RUN) tools/check_wheel.py dist/*.whl
 	$(RUN) -m check_wheel_contents dist/*.whl
