@@ -53,6 +53,7 @@ GLOBALS = frozenset(
 """What the pickle of a file may name: plain tensors."""
 
 _PICKLE = "data.pkl"
+_QUOTED = 200  # characters of another library's error that ours shows
 
 
 def is_torch_archive(path: Path) -> bool:
@@ -76,7 +77,7 @@ def load_torch_file(path: Path) -> Any:
     try:
         return torch.load(str(path), map_location="cpu", weights_only=True, mmap=True)
     except Exception as error:  # whatever its parsers raise over damaged bytes
-        raise TraceError(path, f"torch.load refuses it: {str(error).splitlines()[0][:200]}") from error
+        raise TraceError(path, f"torch.load refuses it: {_reason(error)}") from error
 
 
 def checked_tensor(path: Path, place: str, value: Any, *, dimensions: int) -> torch.Tensor:
@@ -98,6 +99,11 @@ def checked_tensor(path: Path, place: str, value: Any, *, dimensions: int) -> to
     if value.numel() > MAX_OPEN_IDS:
         raise TraceError(path, f"has {value.numel()} entries, at most {MAX_OPEN_IDS} are legal", place=place)
     return value
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what an error says, or its kind: some of the parsers' errors say nothing."""
+    return next((line for line in str(error).splitlines() if line), type(error).__name__)[:_QUOTED]
 
 
 def _check_archive(path: Path) -> None:
@@ -126,7 +132,7 @@ def _check_archive(path: Path) -> None:
     try:
         problem = _problem(data, {key.removeprefix(f"{folder}data/"): size for key, size in sizes.items()})
     except Exception as error:  # pickletools raises whatever its readers meet in damaged bytes
-        raise TraceError(path, f"its {_PICKLE} is damaged: {str(error)[:200]}") from error
+        raise TraceError(path, f"its {_PICKLE} is damaged: {_reason(error)}") from error
     if problem:
         raise TraceError(path, problem)
 

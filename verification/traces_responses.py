@@ -27,6 +27,7 @@ import base64
 import binascii
 import io
 import json
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +98,9 @@ def is_document(path: Path) -> bool:
 def is_response(record: Any) -> bool:
     """Return whether a JSON value looks like a response, or a list of them."""
     if isinstance(record, list):
-        return bool(record) and is_response(record[0])
+        record = (
+            record[0] if record else None
+        )  # of that one alone: lists in lists can be as deep as they like
     return isinstance(record, dict) and any(key in record for key in KEYS)
 
 
@@ -110,7 +113,7 @@ def read_document(path: Path) -> Any:
     with open_text(path) as file:
         try:
             raw = file.read(MAX_RESPONSE_BYTES + 1)
-        except (EOFError, OSError) as error:
+        except (EOFError, OSError, zlib.error) as error:
             raise TraceError(path, f"cannot be read on: {error}") from error
     if len(raw) > MAX_RESPONSE_BYTES:
         raise TraceError(path, f"is longer than {MAX_RESPONSE_BYTES} bytes; write a response a line (.jsonl)")
@@ -242,10 +245,7 @@ class _Response:
             ids = self._nested(value, name)
         else:
             self.fail(f'"{name}" must be base64 text or nested lists, got {shown(repr(value))}')
-        if ids.shape[1] > MAX_LAYER or not 1 <= ids.shape[2] <= MAX_TOPK or not ids.shape[1]:
-            self.fail(
-                f'"{name}" must have 1 to {MAX_LAYER} layers and topk in [1, {MAX_TOPK}], got shape {ids.shape}'
-            )
+        self._check_layers_topk(ids.shape, name)
         if ids.size > MAX_OPEN_IDS:
             self.fail(f'"{name}" holds {ids.size} ids, at most {MAX_OPEN_IDS} are legal')
         if self.topk is not None and ids.shape[2] != self.topk:
@@ -256,6 +256,12 @@ class _Response:
                 f'"{name}"{list(wrong)} must be an expert id in [-1, {self.num_experts}), got {int(ids[wrong])}'
             )
         return ids
+
+    def _check_layers_topk(self, shape: tuple[int, ...], name: str) -> None:
+        if not 1 <= shape[1] <= MAX_LAYER or not 1 <= shape[2] <= MAX_TOPK:
+            self.fail(
+                f'"{name}" must have 1 to {MAX_LAYER} layers and topk in [1, {MAX_TOPK}], got shape {shape}'
+            )
 
     def _decoded(self, text: str, name: str) -> bytes:
         try:
@@ -279,6 +285,7 @@ class _Response:
             self.fail(
                 f'"{name}" must be (tokens, layers, topk), {there} bytes of it are there, got {shape} {dtype}'
             )
+        self._check_layers_topk(shape, name)  # a shape with a 0 in it may otherwise claim any size for free
         return np.frombuffer(data, dtype, offset=stream.tell()).reshape(shape, order="F" if fortran else "C")
 
     def _raw(self, data: bytes, name: str, info: dict[str, Any]) -> NDArray[Any]:
@@ -310,11 +317,18 @@ class _Response:
     def _nested(self, value: list[Any], name: str) -> NDArray[Any]:
         if not value:
             return np.zeros((0, 1, self.topk or 1), np.int32)
+        for token in value:
+            if not isinstance(token, list) or not all(map(_integers, token)):
+                self.fail(
+                    f'"{name}" must be integers in nested lists (tokens, layers, topk), got {shown(repr(token))}'
+                )
         try:
             ids = np.array(value)
-        except (ValueError, OverflowError, TypeError):
+        except ValueError:
             self.fail(f'"{name}" must be nested lists (tokens, layers, topk) of one shape')
-        if ids.ndim != _DIMENSIONS or ids.dtype.kind not in "iu":
+        if (
+            ids.ndim != _DIMENSIONS or ids.dtype.kind not in "iu"
+        ):  # none in a token or a layer, or beyond 64 bits
             self.fail(
                 f'"{name}" must be integers in nested lists (tokens, layers, topk), got shape {ids.shape} {ids.dtype}'
             )
@@ -325,3 +339,9 @@ class _Response:
         if type(value) is not int or not low <= value <= high:
             self.fail(f'"{key}" must be an integer in [{low}, {high}], got {shown(repr(value))}')
         return value
+
+
+def _integers(value: Any) -> bool:
+    """Return whether a JSON value is a list of integers alone: NumPy would make ids of booleans, and of texts as many
+    characters for each entry as the longest has."""
+    return isinstance(value, list) and set(map(type, value)) <= {int}

@@ -151,6 +151,13 @@ HUGE = base64.b64encode(
     + b"{'descr': '<i4', 'fortran_order': False, 'shape': (1000000000000, 3, 2), }".ljust(117)
     + b"\n"
 ).decode()
+EMPTY_AND_HUGE = base64.b64encode(
+    b"\x93NUMPY\x01\x00\x76\x00"
+    + b"{'descr': '<i4', 'fortran_order': False, 'shape': (0, 1000000000000000000000000000000, 2), }".ljust(
+        117
+    )
+    + b"\n"
+).decode()
 NEGATIVE = base64.b64encode(
     b"\x93NUMPY\x01\x00\x76\x00"
     + b"{'descr': '<i4', 'fortran_order': False, 'shape': (-1, 3, 2), }".ljust(117)
@@ -167,6 +174,10 @@ NEGATIVE = base64.b64encode(
         (vllm(npy(IDS)[:-8]), r"bytes of it are there, got \(5, 3, 2\)"),
         (vllm(HUGE), r"0 bytes of it are there, got \(1000000000000, 3, 2\) int32"),
         (vllm(NEGATIVE), "bytes of it are there"),
+        (
+            vllm(EMPTY_AND_HUGE),
+            r"must have 1 to 65535 layers .*, got shape \(0, 1000000000000000000000000000000, 2\)",
+        ),
         (vllm(npy(IDS.astype(float))), "must be of an integer type, got float64"),
         (vllm(npy(np.array([None]), allow_pickle=True)), "must be of an integer type, got object"),
         (vllm(npy(IDS[0])), r"must be \(tokens, layers, topk\)"),
@@ -177,6 +188,9 @@ NEGATIVE = base64.b64encode(
         (vllm([[1, 2]]), r"must be integers in nested lists \(tokens, layers, topk\)"),
         (vllm([[[1]], [[1, 2]]]), "must be nested lists"),
         (vllm([[[1.5]]]), "must be integers in nested lists"),
+        (vllm([[[True, 1]]]), r"must be integers in nested lists .*, got \[\[True, 1\]\]"),
+        (vllm([[[1, 2]], [["a" * 999, 2]]]), "must be integers in nested lists .*, got .*aaa"),
+        (vllm([[[]]]), r"must be integers in nested lists .*, got shape \(1, 1, 0\)"),
         (vllm([[[10**30]]]), "must be integers in nested lists"),
         (vllm({}), "must be base64 text or nested lists, got {}"),
         (vllm(None, choices={}), '"choices" must be a list of objects'),
@@ -226,6 +240,7 @@ def test_bad_raw_ids(tmp_path: Path, record: Any, message: str) -> None:
         ("t.json", "[]", "no responses of a server"),
         ("t.json", '{"claims": []}', "is JSON without choices"),
         ("t.json", '[{"choices": []}]', "holds no token"),
+        ("t.json", '[[{"choices": []}]]', "is JSON without choices"),
     ],
 )
 def test_bad_documents(tmp_path: Path, name: str, text: str, message: str) -> None:
@@ -250,6 +265,16 @@ def test_files_beyond_the_limits(
     monkeypatch.setattr(traces_responses, "MAX_RESPONSE_BYTES", 300)
     (tmp_path / name).write_text(text)
     with pytest.raises(TraceError, match=message):
+        open_trace(tmp_path / name, num_experts=EXPERTS)
+    assert not is_response_document(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["t.json.gz", "t.jsonl.gz"])
+def test_damaged_gzip(tmp_path: Path, name: str) -> None:
+    data = bytearray(write(tmp_path / name, vllm(npy(IDS))).read_bytes())
+    data[20:40] = b"\xff" * 20  # no such code: zlib's own error, which is no OSError
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(TraceError, match="cannot be read on: Error -3"):
         open_trace(tmp_path / name, num_experts=EXPERTS)
     assert not is_response_document(tmp_path / name)
 

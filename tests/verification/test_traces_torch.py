@@ -247,6 +247,16 @@ def test_damaged_files(tmp_path: Path, change: Callable[[str, bytes], bytes], me
     assert "\n" not in str(error.value)
 
 
+def test_an_error_without_words_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(*unused: Any, **others: Any) -> Any:
+        raise EOFError  # as torch's unpickler does, and several assertions of it
+
+    path = save(tmp_path / "t.pt", per_token(IDS))
+    monkeypatch.setattr(torch, "load", load)
+    with pytest.raises(TraceError, match=r"torch\.load refuses it: EOFError"):
+        open_trace(path)
+
+
 @pytest.mark.parametrize("keep", [10, 200, -30])
 def test_truncated_files(tmp_path: Path, keep: int) -> None:
     path = save(tmp_path / "t.pt", per_token(IDS))
