@@ -30,6 +30,9 @@ from nvfp4_moe.verification.expressions import formula_bound
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_REFUTED, EXIT_UNDECIDED
 from nvfp4_moe.verification.worst_case import MOST_EXPERTS, check_ids, worst_end, worst_tokens_per_expert
 
+MOST_TILE = 1 << 16
+"""Rows of a tile at most: the smallest call that breaks a formula is looked for among all calls of a tile."""
+
 
 class Verdict(StrEnum):
     """What becomes of a formula under the flags."""
@@ -141,8 +144,8 @@ def capacity(flags: ServingFlags, *, experts: int, topk: int, ids: str = "any", 
         tile: rows of a scale tile.
 
     Raises:
-        TypeError, ValueError: a size that is not legal, more experts for a token than there are, or
-            fewer experts than expert-parallel ranks.
+        TypeError, ValueError: a size that is not legal, a tile above `MOST_TILE`, more experts for a token
+            than there are, or fewer experts than expert-parallel ranks.
     """
     check_ids(ids)
     reach = serving_reach(flags)
@@ -155,6 +158,8 @@ def capacity(flags: ServingFlags, *, experts: int, topk: int, ids: str = "any", 
     )
     if experts > MOST_EXPERTS:
         raise ValueError(f"experts must be at most {MOST_EXPERTS:,}, got {experts}")
+    if tile > MOST_TILE:
+        raise ValueError(f"tile must be at most {MOST_TILE:,}, got {tile}")
     if topk > experts:
         raise ValueError(f"topk ({topk}) is above the number of experts ({experts})")
     local_experts(experts, flags.expert_parallel_size)

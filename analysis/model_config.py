@@ -92,7 +92,10 @@ def _found(config: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
 
 
 def _width_keys(config: Mapping[str, Any], expert_key: str | None) -> tuple[str, ...]:
-    if expert_key == "num_local_experts" or config.get("model_type") in EXPERTS_ARE_THE_MLP:
+    model_type = config.get("model_type")  # of any type: the file is not ours
+    if expert_key == "num_local_experts" or (
+        isinstance(model_type, str) and model_type in EXPERTS_ARE_THE_MLP
+    ):
         return (*WIDTH_KEYS, _DENSE_WIDTH)
     return WIDTH_KEYS
 

@@ -67,14 +67,20 @@ def find_model(given: str) -> ModelShape:
         OSError: the file is there and cannot be read.
         TypeError, ValueError: no such name and no such file, or a file that is not understood.
     """
-    if os.path.isdir(given):
-        return read_model_config(Path(given, "config.json"))
-    if os.path.exists(given):  # False for what no file system takes as a name
-        return read_model_config(Path(given))
+    file = config_file(given)
+    if file is not None:
+        return read_model_config(file)
     name = _ALIASES.get(given.lower())
     if name is None:
         raise ValueError(_unknown(given))
     return ZOO[name]
+
+
+def config_file(given: str) -> Path | None:
+    """Return the file that `find_model` reads for `given`, or None where it takes it as a name."""
+    if os.path.isdir(given):
+        return Path(given, "config.json")
+    return Path(given) if os.path.lexists(given) else None  # False for what no file system takes as a name
 
 
 def _unknown(given: str) -> str:

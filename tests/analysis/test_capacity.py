@@ -198,6 +198,7 @@ def _sizing(tokens: int, topk: int, experts: int, tile: int) -> Sizing:
     [
         ({"topk": 9, "experts": 8}, {}, r"topk \(9\) is above the number of experts \(8\)"),
         ({"experts": 1 << 21}, {}, "experts must be at most"),
+        ({"tile": 65_537}, {"max_num_batched_tokens": 10**9}, "tile must be at most 65,536, got 65537"),
         (
             {"experts": 2, "topk": 1},
             {"data_parallel_size": 4, "enable_expert_parallel": True},

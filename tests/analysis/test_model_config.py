@@ -140,6 +140,12 @@ def test_a_missing_key_is_named(config: dict[str, Any], dropped: str, named: str
         read(rest if how == "absent" else rest | {dropped: None})
 
 
+@pytest.mark.parametrize("model_type", [["olmoe"], {"olmoe": 1}, 3, True])
+def test_a_model_type_of_another_type_is_none_that_is_known(model_type: Any) -> None:
+    with pytest.raises(ValueError, match="the key moe_intermediate_size is missing"):
+        read(OLMOE | {"model_type": model_type})
+
+
 def test_an_inner_object_does_not_fill_gaps_of_the_outer_one() -> None:
     """Sizes come from one object: a vision tower's hidden_size must not be taken for the language model's."""
     outer = {key: value for key, value in QWEN.items() if key != "hidden_size"}

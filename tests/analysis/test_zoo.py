@@ -73,6 +73,14 @@ def test_unknown_names(given: str, said: str) -> None:
     assert len(str(caught.value)) < 600
 
 
+def test_links_that_lead_nowhere_are_files(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "gone").symlink_to("nowhere")
+    for name in ("loop", "gone"):
+        with pytest.raises(OSError, match=name):
+            find_model(str(tmp_path / name))
+
+
 @pytest.mark.parametrize(
     ("tensor", "expert", "columns", "experts"),
     [(1, 1, 2880, 60), (2, 1, 1440, 60), (4, 1, 720, 60), (1, 8, 2880, 8), (2, 60, 1440, 1)],

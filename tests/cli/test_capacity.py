@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -85,9 +86,38 @@ def test_a_model_by_name_gives_experts_and_topk(capsys: pytest.CaptureFixture[st
     assert named == capacity_json(capsys, *DEEPSEEK, *DATA_PARALLEL, code=1)
 
 
+@pytest.mark.parametrize("config", ['{"\\u001b[2Jx\\n": 1}', '{"pass_config": {"\\u001b[2Jx\\n": 1}}'])
+def test_keys_from_outside_are_printed_harmlessly(capsys: pytest.CaptureFixture[str], config: str) -> None:
+    assert run(["capacity", *DEEPSEEK, "--compilation-config", config]) == 3
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert "\\x1b[2Jx\\x0a" in "".join(printed.replace("│", "").split())
+
+
+@pytest.mark.parametrize(("arguments", "code"), [([], 3), (DATA_PARALLEL, 1)])
+def test_a_json_that_is_not_delivered_does_not_hide_the_verdict(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], code: int
+) -> None:
+    assert run(["capacity", *DEEPSEEK, *arguments, "--json", "/dev/full"]) == code
+    assert "/dev/full cannot be written: No space left on device" in capsys.readouterr().err
+
+
+def test_the_configuration_in_a_folder_is_not_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config.json"
+    sizes = {"hidden_size": 128, "moe_intermediate_size": 64, "num_experts": 4, "num_experts_per_tok": 2}
+    file.write_text(json.dumps(sizes))
+    arguments = ["--model", str(tmp_path), "--max-num-batched-tokens", "64"]
+    assert run(["capacity", *arguments, "--json", str(file)]) == 2
+    assert "which this run needs" in capsys.readouterr().err
+    assert json.loads(file.read_text()) == sizes
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
+        ([*DEEPSEEK, "--tile", "1000000000"], "tile must be at most 65,536, got 1000000000"),
         (["--max-num-batched-tokens", "8192"], "give --model, or --experts and --topk"),
         ([*DEEPSEEK, "--model", "DeepSeek-R1"], "--model and --experts or --topk contradict"),
         ([*DEEPSEEK, "--formula", "guess"], "--formula must be one of proposed"),

@@ -35,6 +35,11 @@ def test_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert "vllm_env: 1,281 routed rows on 2,048 experts" in streams.err
 
 
+def test_a_json_that_is_not_delivered(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["engines", "--json", "/dev/full"]) == 3
+    assert "/dev/full cannot be written: No space left on device" in capsys.readouterr().err
+
+
 def test_bad_size_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["engines", "--expert-parallel-size", "100000"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

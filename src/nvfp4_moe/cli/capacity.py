@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option, size, tile_option
-from nvfp4_moe.cli.outputs import check_json_path, write_json
+from nvfp4_moe.cli.outputs import check_json_path, written
 from nvfp4_moe.cli.streams import shown, text_console
+from nvfp4_moe.verification.result import EXIT_UNDECIDED
 
 if TYPE_CHECKING:
     from nvfp4_moe.analysis.capacity import Capacity, Judged
@@ -83,8 +84,9 @@ def command(*, formula: str, seed: int, json_path: str | None, **options: Any) -
     """
     del seed
     from nvfp4_moe.analysis.capacity import EXIT_CODES, capacity
+    from nvfp4_moe.analysis.zoo import config_file
 
-    check_json_path(json_path, others=(options["model"],))
+    check_json_path(json_path, others=() if options["model"] is None else (config_file(options["model"]),))
     experts, topk, ids, tile = (options.pop(name) for name in ("experts", "topk", "ids", "tile"))
     with at_the_door():
         flags = _flags(options)
@@ -94,9 +96,11 @@ def command(*, formula: str, seed: int, json_path: str | None, **options: Any) -
             raise InputError(f"--formula must be one of {', '.join(answer.formulas)}, got {formula!r:.60}")
     out = text_console(json_path)
     _print(out, answer, answer.formulas[formula])
+    code = EXIT_CODES[answer.formulas[formula].verdict]
     if json_path is not None:
-        write_json(json_path, json.dumps(answer.to_json(), indent=2, allow_nan=False) + "\n")
-    return EXIT_CODES[answer.formulas[formula].verdict]
+        text = json.dumps(answer.to_json(), indent=2, allow_nan=False) + "\n"
+        return code if written(json_path, text) else code or EXIT_UNDECIDED
+    return code
 
 
 def _flags(options: dict[str, Any]) -> ServingFlags:
@@ -162,7 +166,7 @@ def _print(out: Console, answer: Capacity, chosen: Judged) -> None:
     for step in answer.reach.steps:
         if isinstance(step.value, int) or step.value in ("refused", "unknown"):
             value = f"{step.value:,}" if isinstance(step.value, int) else step.value
-            steps.add_row(value, Text(step.name), Text(step.source))
+            steps.add_row(value, Text(shown(step.name)), Text(step.source))
         else:
             notes.append(f"{step.name}: {step.value} ({step.source})")
     out.print(steps)
@@ -173,7 +177,7 @@ def _print(out: Console, answer: Capacity, chosen: Judged) -> None:
         if judged.witness is not None:
             out.print(Text(f"{judged.formula.name}: {_broken(judged)}"), soft_wrap=True)
     for note in notes:
-        out.print(Text(note), soft_wrap=True)
+        out.print(Text(shown(note)), soft_wrap=True)
     said = _SAID.get(chosen.verdict, str(chosen.verdict))
     out.print(
         Text(f"{chosen.formula.name}: ")

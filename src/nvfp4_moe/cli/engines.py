@@ -11,8 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from nvfp4_moe.cli.options import at_the_door, json_option, seed_option, size, tile_option
-from nvfp4_moe.cli.outputs import check_json_path, write_json
+from nvfp4_moe.cli.outputs import check_json_path, written
 from nvfp4_moe.cli.streams import shown, text_console
+from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
     from nvfp4_moe.analysis.engines import EngineLine, Looseness
@@ -40,8 +41,9 @@ def command(*, tile: int, expert_parallel_size: int, seed: int, json_path: str |
     _print(out, lines, typical=engines.TYPICAL_TOKENS, decode=engines.DECODE_TOKENS)
     if json_path is not None:
         document = engines.document(lines, tile=tile, expert_parallel_size=expert_parallel_size)
-        write_json(json_path, json.dumps(document, indent=2, allow_nan=False) + "\n")
-    return 0
+        if not written(json_path, json.dumps(document, indent=2, allow_nan=False) + "\n"):
+            return EXIT_UNDECIDED
+    return EXIT_OK
 
 
 def _print(out: Console, lines: list[EngineLine], *, typical: int, decode: int) -> None:
