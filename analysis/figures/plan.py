@@ -6,6 +6,7 @@ for planned in plan_figures(savings, uses=uses, models=shards):
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -121,5 +122,6 @@ def _slugs(shards: Sequence[Shard]) -> list[str]:
     found: list[str] = []
     for part in shards:
         slug = re.sub("[^a-z0-9]+", "-", part.model.name.lower()).strip("-")[:_LONGEST_SLUG] or "model"
-        found.append(slug if slug not in found else f"{slug}-{len(found) + 1}")
+        numbered = (f"{slug}-{number}" for number in itertools.count(2))
+        found.append(next(name for name in itertools.chain([slug], numbered) if name not in found))
     return found

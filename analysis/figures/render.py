@@ -9,10 +9,9 @@ import warnings
 from collections.abc import Iterator
 from xml.sax.saxutils import quoteattr
 
-import matplotlib
 from matplotlib.figure import Figure
 
-from nvfp4_moe.analysis.figures.theme import FONT, plain
+from nvfp4_moe.analysis.figures.theme import FONT, only, plain
 
 PNG_DPI = 160
 _FAMILY = f"font-family: '{FONT}'"
@@ -40,7 +39,7 @@ def to_svg(figure: Figure, *, name: str, label: str) -> str:
     if not _NAME.fullmatch(name):
         raise ValueError(f"name must be lower-case letters, digits, - and _, got {name!r:.60}")
     out = io.StringIO()
-    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), _any_glyph():
+    with only({"svg.fonttype": "none", "svg.hashsalt": name}), _any_glyph():
         figure.savefig(
             out, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
         )
@@ -56,7 +55,7 @@ def to_svg(figure: Figure, *, name: str, label: str) -> str:
 def to_png(figure: Figure, *, dpi: int = PNG_DPI) -> bytes:
     """Return the bytes of a PNG file."""
     out = io.BytesIO()
-    with _any_glyph():
+    with only({}), _any_glyph():
         figure.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
     return out.getvalue()
 

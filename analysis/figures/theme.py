@@ -100,7 +100,16 @@ def applied(theme: Theme) -> Iterator[None]:
         "font.size": 9.5,
         "svg.fonttype": "none",
     }
-    with matplotlib.rc_context(settings):
+    with only(settings):
+        yield
+
+
+@contextlib.contextmanager
+def only(settings: Any) -> Iterator[None]:
+    """Let these settings and matplotlib's own defaults hold inside, whatever a matplotlibrc says."""
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(settings)
         yield
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import importlib.util
 import io
 import json
@@ -161,15 +162,89 @@ class TestFolder:
 def test_without_matplotlib_there_are_tables(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    monkeypatch.setattr(figures, "unavailable", lambda: "No module named 'matplotlib'")
     out = tmp_path / "out"
     assert (
         run(["savings", "--model", small(tmp_path), "--max-num-batched-tokens", "4", "--out", str(out)]) == 3
     )
     captured = capsys.readouterr()
-    assert "figures need matplotlib: pip install 'nvfp4-moe[plots]'" in captured.err
+    assert "figures need matplotlib: pip install 'nvfp4-moe[plots]' (No module named" in captured.err
     assert "proposed" in captured.out
     assert sorted(path.name for path in out.iterdir()) == ["savings.csv", "savings.json"]
+
+
+class TestFilesThatAreThere:
+    """What --out and --json would replace is looked at first."""
+
+    @pytest.fixture(autouse=True)
+    def _tables_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(figures, "unavailable", lambda: "not here")
+
+    def refused(self, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+        assert run(["savings", "--max-num-batched-tokens", "4", *map(str, arguments)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+        return captured.err
+
+    @pytest.mark.parametrize("name", ["savings.csv", "savings.json"])
+    def test_folders_read_only_files_and_inputs_stay(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    ) -> None:
+        out = tmp_path / "out"
+        (out / name).mkdir(parents=True)
+        assert f"{out / name} is a folder" in self.refused(capsys, "--model", "GLM-4.5", "--out", out)
+        (out / name).rmdir()
+        (out / name).write_text(json.dumps(CONFIG))
+        assert "which this run needs" in self.refused(capsys, "--model", out / name, "--out", out)
+        (out / name).chmod(0o444)
+        assert "is there and not writable" in self.refused(capsys, "--model", "GLM-4.5", "--out", out)
+        assert [path.name for path in out.iterdir()] == [name]
+        assert json.loads((out / name).read_text()) == CONFIG
+
+    def test_the_configuration_in_a_folder_stays(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        file = small(tmp_path)
+        assert "which this run needs" in self.refused(capsys, "--model", tmp_path, "--json", file)
+        assert json.loads(Path(file).read_text()) == CONFIG
+
+    def test_an_empty_name_is_not_the_current_folder(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert "a folder name is needed, got an empty one" in self.refused(capsys, "--out", "")
+        assert not list(tmp_path.iterdir())
+
+    def test_a_link_that_leads_nowhere_is_replaced(self, tmp_path: Path) -> None:
+        (tmp_path / "savings.csv").symlink_to("/no/such/folder/file")
+        assert run(["savings", "--model", small(tmp_path), "--out", str(tmp_path)]) == 3
+        assert (tmp_path / "savings.csv").read_text().startswith("model,")
+
+    def test_a_json_that_is_not_delivered(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["savings", "--model", "GLM-4.5", "--json", "/dev/full"]) == 3
+        captured = capsys.readouterr()
+        assert "/dev/full cannot be written: No space left on device" in captured.err
+        assert "GLM-4.5" in captured.out
+
+    def test_a_folder_that_takes_no_more(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(source: object, target: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device", str(source))
+
+        monkeypatch.setattr("os.replace", full)
+        out = tmp_path / "out"
+        assert run(["savings", "--model", "GLM-4.5", "--out", str(out)]) == 3
+        assert f"{out / 'savings.csv'} cannot be written: No space left on device" in capsys.readouterr().err
+        assert not list(out.iterdir())
+
+    def test_without_a_gpu_there_are_files_nevertheless(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        assert run(["savings", "--model", "GLM-4.5", "--measure", "--out", str(tmp_path)]) == 3
+        assert {"savings.csv", "savings.json"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_one_model_left_is_not_the_whole_story(capsys: pytest.CaptureFixture[str]) -> None:

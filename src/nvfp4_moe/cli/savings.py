@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option, size
-from nvfp4_moe.cli.outputs import check_folder, check_json_path, write_json
+from nvfp4_moe.cli.outputs import check_file, check_folder, check_json_path, written
 from nvfp4_moe.cli.render import observer
 from nvfp4_moe.cli.streams import shown, tell, text_console
 from nvfp4_moe.verification.job import Job
@@ -34,8 +34,18 @@ _REBATCHED = 256
 """Tokens of the batches that a trace is also shown in: recorded passes are mostly decode steps."""
 _NARROW = 100
 """Columns of a terminal below which tables go without rules."""
+_TABLES = ("savings.csv", "savings.json")
 _READABLE = 0o644
 """Mode of the files in a folder: temporary files begin readable by their owner alone."""
+
+
+class _Folder(click.Path):
+    """A folder; an empty name, as of a variable that is not set, is none, and not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not value:
+            self.fail("a folder name is needed, got an empty one", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 @click.command("savings", short_help="Memory of every sizing formula for models and their flags.")
@@ -76,7 +86,7 @@ _READABLE = 0o644
 @click.option(
     "--out",
     "folder",
-    type=click.Path(path_type=Path),
+    type=_Folder(path_type=Path),
     metavar="DIR",
     help="Write savings.csv, savings.json and figures (PNG and SVG, light and dark) into DIR.",
 )
@@ -94,12 +104,13 @@ def command(*, models: tuple[str, ...], folder: Path | None, json_path: str | No
     disagrees; 3 if figures or measurements that were asked for could not be made.
     """
     from nvfp4_moe.analysis.savings import savings
-    from nvfp4_moe.analysis.zoo import ZOO, find_model
+    from nvfp4_moe.analysis.zoo import ZOO, config_file, find_model
 
+    inputs = [*given["traces"], *filter(None, map(config_file, models))]
     if folder is not None:
         check_folder("--out", folder)
-    written = [] if folder is None else [folder / "savings.csv", folder / "savings.json"]
-    check_json_path(json_path, others=[*given["traces"], *models, *written])
+        _check_files(folder, _TABLES, inputs)
+    check_json_path(json_path, others=[*inputs, *([] if folder is None else [folder / n for n in _TABLES])])
     with at_the_door():
         chosen = list(dict.fromkeys(find_model(name) for name in models)) or list(ZOO.values())
         found = savings(
@@ -120,11 +131,13 @@ def command(*, models: tuple[str, ...], folder: Path | None, json_path: str | No
     if measured is not None:
         document["measured"] = [line.to_json() for line in measured]
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+    delivered = EXIT_OK
     if folder is not None:
-        code = code or _write_folder(out, folder, text, found, shards, uses)
-    if json_path is not None:
-        write_json(json_path, text)
-    return code
+        others = inputs if json_path in (None, "-") else [*inputs, json_path]
+        delivered = _write_folder(out, folder, text, found, shards, uses, others)
+    if json_path is not None and not written(json_path, text):
+        delivered = EXIT_UNDECIDED
+    return code or delivered
 
 
 # --- routings and measurements -----------------------------------------------------------------------------
@@ -244,36 +257,51 @@ def _write_folder(
     found: Savings,
     shards: Sequence[Shard],
     uses: Sequence[PaddingUse],
+    others: Sequence[Path | str],
 ) -> int:
-    """Write the tables and, where matplotlib is there, the figures; return the exit code."""
+    """Write the tables and, where matplotlib is there, the figures; return the exit code.
+
+    Raises:
+        InputError: a figure would replace one of `others`, a folder, or a read-only file; nothing is written then.
+    """
     from nvfp4_moe.analysis import figures
     from nvfp4_moe.analysis.tables import to_csv
 
-    files = [
-        ("savings.csv", to_csv([line.to_json() for line in found.lines]).encode("utf-8", "backslashreplace")),
-        ("savings.json", document.encode()),
-    ]
-    for name, data in files:
-        _write(folder / name, data)
-    if not figures.available():
-        tell(f"tables are in {folder}; figures need matplotlib: pip install 'nvfp4-moe[plots]'")
+    lines = to_csv([line.to_json() for line in found.lines]).encode("utf-8", "backslashreplace")
+    tables = zip(_TABLES, (lines, document.encode()), strict=True)
+    problem = figures.unavailable()
+    if problem is not None:
+        if _all_written(folder, tables):
+            tell(
+                f"tables are in {folder}; figures need matplotlib: pip install 'nvfp4-moe[plots]' ({problem})"
+            )
         return EXIT_UNDECIDED
     from nvfp4_moe.analysis.figures.plan import plan_figures
 
     planned = plan_figures(found, uses=uses, shards=shards)
+    names = [name for figure in planned for name in _names(figure)]
+    _check_files(folder, names, others)
+    if not _all_written(folder, tables):
+        return EXIT_UNDECIDED
     with observer(out) as watcher:
         watcher.start(_job("figures", len(planned)))
         for figure in planned:
-            for name, data in _drawn(figure):
-                _write(folder / name, data)
-                files.append((name, data))
+            if not _all_written(folder, zip(_names(figure), _drawn(figure), strict=True)):
+                return EXIT_UNDECIDED
             watcher.advance(1)
-    out.print(shown(f"{len(files)} files in {folder}"), markup=False, soft_wrap=True)
+    out.print(shown(f"{len(_TABLES) + len(names)} files in {folder}"), markup=False, soft_wrap=True)
     return EXIT_OK
 
 
-def _drawn(planned: Planned) -> Iterator[tuple[str, bytes]]:
-    """Yield the files of one figure: name and contents."""
+def _names(planned: Planned) -> list[str]:
+    """Return the names of one figure's files, in the order of `_drawn`."""
+    from nvfp4_moe.analysis.figures.theme import THEMES
+
+    return [f"{planned.name}.{theme}.{suffix}" for theme in THEMES for suffix in ("svg", "png")]
+
+
+def _drawn(planned: Planned) -> Iterator[bytes]:
+    """Yield the contents of one figure's files."""
     from nvfp4_moe.analysis.figures.render import to_png, to_svg
     from nvfp4_moe.analysis.figures.theme import THEMES
 
@@ -281,20 +309,37 @@ def _drawn(planned: Planned) -> Iterator[tuple[str, bytes]]:
         figure = planned.draw(theme)
         svg = to_svg(figure, name=f"{planned.name}-{theme.name}", label=planned.label)
         figure.set_layout_engine("none")  # the PNG keeps the places found for the SVG
-        yield f"{planned.name}.{theme.name}.svg", svg.encode()
-        yield f"{planned.name}.{theme.name}.png", to_png(figure)
+        yield svg.encode()
+        yield to_png(figure)
+
+
+def _check_files(folder: Path, names: Iterable[str], others: Sequence[Path | str]) -> None:
+    """Refuse to replace what a run needs, a folder, or what was made read-only; a link that leads nowhere is none."""
+    for name in names:
+        if (folder / name).exists():
+            check_file("--out", str(folder / name), others=others)
+
+
+def _all_written(folder: Path, files: Iterable[tuple[str, bytes]]) -> bool:
+    """Write the files one by one; the first that cannot be written is told, and ends it."""
+    for name, data in files:
+        try:
+            _write(folder / name, data)
+        except OSError as error:
+            tell(f"error: {folder / name} cannot be written: {error.strerror or error}")
+            return False
+    return True
 
 
 def _write(path: Path, data: bytes) -> None:
     """Put a file in place whole, or not at all; a link of its name is replaced, not followed."""
-    with at_the_door():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(prefix=".nvfp4-moe-", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(data)
-            os.chmod(temporary, _READABLE)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(prefix=".nvfp4-moe-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+        os.chmod(temporary, _READABLE)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 
 from nvfp4_moe.analysis import figures
@@ -16,5 +19,25 @@ def test_available() -> None:
 
 
 def test_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert not figures.available()
+    assert "matplotlib" in (figures.unavailable() or "")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("raise ImportError('built for another NumPy\\nand more')", "built for another NumPy"),
+        ("raise ValueError", "ValueError"),
+    ],
+)
+def test_installed_but_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, reason: str
+) -> None:
+    (tmp_path / "matplotlib.py").write_text(source)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert figures.unavailable() == reason

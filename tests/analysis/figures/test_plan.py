@@ -30,6 +30,13 @@ def test_all_four_kinds(zoo_savings: Savings, uses: list[PaddingUse], r1: Shard)
     assert "proposed from 32,520 to" in planned[1].label
 
 
+def test_names_that_differ_in_case_and_signs_alone_are_numbered() -> None:
+    models = [replace(ZOO["DeepSeek-R1"], name=name) for name in ("a", "A-3", "a!", "A", "a-2")]
+    found = savings(models, max_num_batched_tokens=[1])
+    names = [p.name for p in plan_figures(found, shards=found.shards) if p.name.startswith("rows_by_tokens")]
+    assert names == [f"rows_by_tokens-{slug}" for slug in ("a", "a-3", "a-2", "a-4", "a-2-2")]
+
+
 def test_only_what_there_are_numbers_for(zoo_savings: Savings) -> None:
     assert [p.name for p in plan_figures(zoo_savings)] == ["bytes_by_model-8192"]
 

@@ -6,6 +6,7 @@ import io
 import re
 from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -32,6 +33,20 @@ def test_one_element_with_a_name_for_those_who_cannot_see() -> None:
     assert (root.tag, root.get("role"), root.get("id")) == (f"{SVG}svg", "img", "bars")
     assert root.get("aria-label") == 'Two "bars" <& rows> and more'
     assert text.startswith("<svg ")
+
+
+def test_a_matplotlibrc_changes_nothing() -> None:
+    plain = to_svg(figure(), name="bars", label="x"), to_png(figure())
+    with matplotlib.rc_context(
+        {
+            "text.usetex": True,
+            "savefig.bbox": "tight",
+            "figure.dpi": 7,
+            "lines.linewidth": 9,
+            "path.sketch": (1, 2, 3),
+        }
+    ):
+        assert (to_svg(figure(), name="bars", label="x"), to_png(figure())) == plain
 
 
 def test_text_is_text_and_is_not_rounded() -> None:
