@@ -96,11 +96,13 @@ class _Reader:
                         self._check_range(f"{place}[{layer}]", of_layer, -1, meta.num_experts - 1)
                         yield counter.step(layer, np.ascontiguousarray(of_layer, dtype=np.int32))
             return
-        for place, counts in self._counts():
+        for place, counts in self._counts():  # all of them may be 0
             for layer, of_layer in enumerate(counts.numpy().astype(np.int64)):
                 if of_layer.any():
                     self._check_range(f"{place}[{layer}]", of_layer, 0, MAX_OPEN_IDS)
                     yield counter.step(layer, self._ids_of(f"{place}[{layer}]", of_layer), profiling=False)
+        if not counter.passes:
+            raise TraceError(self.path, "counts no row: nothing was recorded")
 
     def _ids_of(self, place: str, counts: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return ids (rows, 1) that give these counts: one expert a token, expert by expert."""

@@ -8,7 +8,11 @@ from typing import Any
 
 import jsonschema
 import pytest
+from rich.console import Console
 
+from nvfp4_moe.analysis.capacity import capacity
+from nvfp4_moe.analysis.serving_flags import ServingFlags
+from nvfp4_moe.cli.capacity import _formulas
 from nvfp4_moe.cli.main import run
 from nvfp4_moe.reference.padding import FORMULAS
 from nvfp4_moe.verification import schema
@@ -84,6 +88,16 @@ def test_a_model_by_name_gives_experts_and_topk(capsys: pytest.CaptureFixture[st
         capsys, "--model", "DeepSeek-R1", "--max-num-batched-tokens", "8192", *DATA_PARALLEL, code=1
     )
     assert named == capacity_json(capsys, *DEEPSEEK, *DATA_PARALLEL, code=1)
+
+
+def test_a_terminal_of_80_columns_cuts_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ServingFlags(max_num_batched_tokens=8192, data_parallel_size=8)
+    answer = capacity(flags, experts=256, topk=8)
+    Console(width=80).print(_formulas(answer, Console(width=80)))
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    row = next(line.split() for line in printed.splitlines() if line.strip().startswith("proposed"))
+    assert row == ["proposed", "unsafe", "98,048", "556,800", "its", "guard", "fires", "8,193"]
 
 
 @pytest.mark.parametrize("config", ['{"\\u001b[2Jx\\n": 1}', '{"pass_config": {"\\u001b[2Jx\\n": 1}}'])

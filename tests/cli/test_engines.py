@@ -7,8 +7,10 @@ from functools import partial
 
 import jsonschema
 import pytest
+from rich.console import Console
 
 from nvfp4_moe.analysis import engines
+from nvfp4_moe.cli.engines import _print
 from nvfp4_moe.cli.main import run
 from nvfp4_moe.verification import schema
 from nvfp4_moe.verification.grid import Grid
@@ -33,6 +35,15 @@ def test_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert [name for name, line in result["formulas"].items() if not line["safe"]] == ["vllm_env", "sglang"]
     assert "sglang             │ UNSAFE  │ SKIPPED" in streams.err
     assert "vllm_env: 1,281 routed rows on 2,048 experts" in streams.err
+
+
+def test_a_terminal_of_80_columns_cuts_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = engines.engine_lines(tile=128, expert_parallel_size=1)
+    _print(Console(width=80), lines, typical=8192, decode=64)
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert any(line.split()[:2] == ["flashinfer_cutlass", "safe"] for line in printed.splitlines() if line)
+    assert f"sglang: SGLang; {lines[5].domain}" in printed
 
 
 def test_a_json_that_is_not_delivered(capsys: pytest.CaptureFixture[str]) -> None:

@@ -247,6 +247,13 @@ def test_damaged_files(tmp_path: Path, change: Callable[[str, bytes], bytes], me
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("shape", [(2, 3, 8), (0, 3, 8), (2, 0, 8)])
+def test_counts_of_nothing(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    path = save(tmp_path / "t.pt", {"logical_count": torch.zeros(shape, dtype=torch.int64)})
+    with pytest.raises(TraceError, match=r"nothing was recorded|holds no pass"):
+        list(open_trace(path))
+
+
 def test_an_error_without_words_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*unused: Any, **others: Any) -> Any:
         raise EOFError  # as torch's unpickler does, and several assertions of it

@@ -13,6 +13,7 @@ from rich.text import Text
 from nvfp4_moe.cli.options import InputError, at_the_door, json_option, seed_option, size, tile_option
 from nvfp4_moe.cli.outputs import check_json_path, written
 from nvfp4_moe.cli.streams import shown, text_console
+from nvfp4_moe.cli.tables import heading, titled
 from nvfp4_moe.verification.result import EXIT_UNDECIDED
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _model(given: str | None, experts: int | None, topk: int | None, flags: Serv
 
 
 def _print(out: Console, answer: Capacity, chosen: Judged) -> None:
-    steps = _table("From the flags to the kernel")
+    steps = titled("From the flags to the kernel", out=out)
     steps.add_column("tokens", justify="right", no_wrap=True)
     steps.add_column("step", overflow="fold", ratio=3)
     steps.add_column("source", overflow="fold", ratio=2)
@@ -172,7 +173,7 @@ def _print(out: Console, answer: Capacity, chosen: Judged) -> None:
     out.print(steps)
     out.print(Text(_reached(answer)), soft_wrap=True)
     out.print()
-    out.print(_formulas(answer))
+    out.print(_formulas(answer, out))
     for judged in answer.formulas.values():
         if judged.witness is not None:
             out.print(Text(f"{judged.formula.name}: {_broken(judged)}"), soft_wrap=True)
@@ -200,16 +201,16 @@ def _reached(answer: Capacity) -> str:
     )
 
 
-def _formulas(answer: Capacity) -> Table:
-    table = _table(
-        f"{answer.experts:,} experts, topk {answer.topk:,}, tile {answer.tile:,}, {answer.ids} ids"
+def _formulas(answer: Capacity, out: Console) -> Table:
+    table = titled(
+        f"{answer.experts:,} experts, topk {answer.topk:,}, tile {answer.tile:,}, {answer.ids} ids", out=out
     )
     table.add_column("formula", no_wrap=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("rows", justify="right", no_wrap=True)
     table.add_column("needed", justify="right", no_wrap=True)
     table.add_column("fails by", no_wrap=True)
-    table.add_column("at tokens", justify="right", no_wrap=True)
+    table.add_column(heading("at tokens", out=out), justify="right", no_wrap=True)
     for name, judged in answer.formulas.items():
         table.add_row(
             name,
@@ -243,7 +244,3 @@ def _why(judged: Judged) -> str:
 
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
-
-
-def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", expand=False, pad_edge=False)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from nvfp4_moe.cli.options import at_the_door, json_option, seed_option, size, tile_option
 from nvfp4_moe.cli.outputs import check_json_path, written
 from nvfp4_moe.cli.streams import shown, text_console
+from nvfp4_moe.cli.tables import heading, is_narrow, titled
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED
 
 if TYPE_CHECKING:
@@ -47,15 +47,16 @@ def command(*, tile: int, expert_parallel_size: int, seed: int, json_path: str |
 
 
 def _print(out: Console, lines: list[EngineLine], *, typical: int, decode: int) -> None:
-    table = Table(
-        title="Sizing formulas", title_justify="left", title_style="bold", expand=False, pad_edge=False
-    )
+    table = titled("Sizing formulas", out=out)
+    narrow = is_narrow(out)
     for name in ("formula", "verdict", "proof"):
         table.add_column(name, no_wrap=True)
     for name in ("attained in", "x exact: worst", f"{typical:,} tokens", f"{decode:,} tokens"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("who uses it; judged for", overflow="fold", ratio=1)
+        table.add_column(heading(name, out=out), justify="right", no_wrap=True)
+    if not narrow:
+        table.add_column("who uses it; judged for", overflow="fold", ratio=1)
     for line in lines:
+        who = [] if narrow else [Text(shown(_who(line)))]
         table.add_row(
             line.formula.name,
             Text("safe", style="green") if line.safe else Text("UNSAFE", style="bold red"),
@@ -64,15 +65,22 @@ def _print(out: Console, lines: list[EngineLine], *, typical: int, decode: int) 
             f"{line.worst.ratio:,.2f}",
             f"{line.typical:,.3f}",
             f"{line.decode:,.2f}",
-            Text(shown(f"{line.engine}; {line.domain}")),
+            *who,
         )
     out.print(table)
+    if narrow:
+        for line in lines:
+            out.print(Text(shown(f"{line.formula.name}: {_who(line)}")), soft_wrap=True)
     for line in lines:
         if not line.safe:
             out.print(Text(shown(f"{line.formula.name}: {line.search.detail}")), soft_wrap=True)
     for line in lines:
         if line.worst.rows > line.worst.exact:
             out.print(Text(shown(f"{line.formula.name} is loosest with {_at(line.worst)}")), soft_wrap=True)
+
+
+def _who(line: EngineLine) -> str:
+    return f"{line.engine}; {line.domain}"
 
 
 def _at(worst: Looseness) -> str:
