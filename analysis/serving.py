@@ -106,8 +106,11 @@ def prefill_rank_tokens(tokens: int, ranks: int) -> int:
 
 def _context_parallel_traffic(flags: ServingFlags, tokens: int) -> str:
     ranks = flags.prefill_context_parallel_size
+    requests = tokens // ranks
+    if requests == 1:
+        return f"1 request that decodes one token: every one of the {ranks:,} ranks computes it, {tokens:,} tokens together"
     decoding = (
-        f"{tokens // ranks:,} requests that decode one token each: every one of the {ranks:,} ranks computes all "
+        f"{requests:,} requests that decode one token each: every one of the {ranks:,} ranks computes all "
         f"of them, {tokens:,} tokens together"
     )
     chunk = flags.max_num_batched_tokens - 1

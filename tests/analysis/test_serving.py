@@ -151,6 +151,12 @@ def test_one_decoding_request_beside_a_long_prompt_exceeds_the_batch() -> None:
         ({"data_parallel_size": 4}, 8192, 8193, "(2,049 on each are enough); the profile run at start-up"),
         ({"prefill_context_parallel_size": 4}, 8192, 8196, "2,049 requests that decode one token each"),
         (
+            {"prefill_context_parallel_size": 2, "max_num_batched_tokens": 1},
+            1,
+            2,
+            "1 request that decodes one token: every one of the 2 ranks computes it, 2 tokens together",
+        ),
+        (
             {"tensor_parallel_size": 4, "compilation_config": SP, "max_num_batched_tokens": 8190},
             8190,
             8192,
@@ -163,6 +169,7 @@ def test_smallest_call_and_its_traffic(flags: dict[str, Any], limit: int, tokens
     found = serving_reach(ServingFlags(**({"max_num_batched_tokens": BATCH} | flags)))
     assert found.smallest_call_above(limit) == tokens
     assert said in found.traffic(tokens)
+    assert "chunk of 0" not in found.traffic(tokens)
 
 
 # --- flags -----------------------------------------------------------------------------------------------------
