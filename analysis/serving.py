@@ -108,7 +108,10 @@ def _context_parallel_traffic(flags: ServingFlags, tokens: int) -> str:
     ranks = flags.prefill_context_parallel_size
     requests = tokens // ranks
     if requests == 1:
-        return f"1 request that decodes one token: every one of the {ranks:,} ranks computes it, {tokens:,} tokens together"
+        return (
+            f"1 request that decodes one token: every one of the {ranks:,} ranks computes it, "
+            f"{tokens:,} tokens together"
+        )
     decoding = (
         f"{requests:,} requests that decode one token each: every one of the {ranks:,} ranks computes all "
         f"of them, {tokens:,} tokens together"
