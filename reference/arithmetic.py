@@ -12,10 +12,11 @@ entry points are therefore wrapped in `keeps_subnormals`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import ParamSpec, Protocol, TypeVar
 
 import torch
@@ -149,20 +150,25 @@ def operations(arithmetic: Arithmetic | str | Operations) -> Operations:
 
 
 def keeps_subnormals(compute: Callable[P, T]) -> Callable[P, T]:
-    """Make a function keep subnormals even where its caller's thread flushes them to zero.
+    """Make a function keep subnormals even where its caller's threads flush them to zero.
 
-    If the calling thread flushes, the work is done in a new thread that does not, so that the threads among which
-    torch splits an operation there are new as well: those of the caller may have been started with its setting. The
-    caller's setting is never touched. A process that flushed once, started torch's threads and stopped flushing
-    still has threads that flush; torch gives no way to see them.
+    If the calling thread flushes, or one of the threads among which torch splits its operations (they keep the setting
+    under which they were started, also when the caller's has changed since), the work is done in a new thread that does
+    not, and so do those that torch starts for it. The caller's settings are never touched.
     """
 
     @wraps(compute)
     def kept(*args: P.args, **kwargs: P.kwargs) -> T:
-        if not _flushes_subnormals():
+        if getattr(_here, "keeps", False):
             return compute(*args, **kwargs)
-        with ThreadPoolExecutor(1, initializer=keep_subnormals_in_this_thread) as thread:
-            return thread.submit(compute, *args, **kwargs).result()
+        if _flushes_subnormals():
+            with ThreadPoolExecutor(1, initializer=keep_subnormals_in_this_thread) as thread:
+                return thread.submit(compute, *args, **kwargs).result()
+        _here.keeps = True
+        try:
+            return compute(*args, **kwargs)
+        finally:
+            _here.keeps = False
 
     return kept
 
@@ -170,8 +176,22 @@ def keeps_subnormals(compute: Callable[P, T]) -> Callable[P, T]:
 def keep_subnormals_in_this_thread() -> None:
     """Stop flushing subnormals in the calling thread and in those that it starts."""
     torch.set_flush_denormal(False)
+    _here.keeps = True
+
+
+_here = threading.local()
+"""`keeps`: whether this thread is known to keep subnormals, in a call that has looked already."""
+
+ELEMENTS_OF_A_TASK = 1 << 15
+"""torch gives each of its threads a task where an operation has this many elements for each of them."""
 
 
 def _flushes_subnormals() -> bool:
-    smallest = torch.ones((), dtype=torch.int32, device="cpu").view(torch.float32)
-    return bool(smallest * 1.0 == 0.0)
+    """Tell whether the calling thread flushes, or a thread that torch splits its operations among."""
+    smallest = _smallest(ELEMENTS_OF_A_TASK * torch.get_num_threads())
+    return bool((smallest * 1.0 == 0.0).any())
+
+
+@lru_cache(maxsize=1)
+def _smallest(count: int) -> torch.Tensor:
+    return torch.ones(count, dtype=torch.int32, device="cpu").view(torch.float32)

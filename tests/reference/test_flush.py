@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -94,3 +96,29 @@ def test_bytes_do_not_depend_on_the_flush(
     with flushing():
         subject = operation()
     assert [each.tolist() for each in tensors(subject)] == [each.tolist() for each in true]
+
+
+LEFT_BEHIND = """
+import torch
+from nvfp4_moe.reference.quantize import quantize
+
+torch.set_num_threads(3)
+torch.set_flush_denormal(True)
+subnormals = torch.full((1 << 20,), 1e-40)  # starts torch's threads
+torch.set_flush_denormal(False)
+subnormals.fill_(1e-40)
+flushed = subnormals * 1.0 == 0
+assert flushed.any() and not flushed[0], "torch's threads flush still, this one does not"
+rows = torch.arange(1 << 20, dtype=torch.int32).view(torch.float32).view(4096, 256)
+split = quantize(rows, 1e38)
+torch.set_num_threads(1)
+alone = quantize(rows, 1e38)
+assert torch.equal(split.packed, alone.packed)
+assert torch.equal(split.block_scale, alone.block_scale)
+"""
+
+
+def test_threads_started_while_the_caller_flushed() -> None:
+    """They keep flushing when the caller stops."""
+    done = subprocess.run([sys.executable, "-c", LEFT_BEHIND], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
