@@ -5,4 +5,4 @@ The sub-packages are `reference` (golden model, torch only), `cuda` (kernels and
 imports none of them.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
