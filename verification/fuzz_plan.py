@@ -60,7 +60,7 @@ _FAST_WORK = 1 << 24
 _IDS_CASES = 4
 _MOST_IDS_ROWS = 1 << 13
 """Rows of a case of ids whose counts scale with experts * tile: above it the tile is made smaller."""
-_ROUTED_WORK = 1 << 18
+_ROUTED_WORK = 1 << 17
 """Scores that a batch of count vectors counted from ids makes, about."""
 _MOST_ROUTED_CASES, _FEWEST_ROUTED_CASES = 2048, 8
 _COUNTS_ROUNDS = {1: 4, 2: 60, 3: 60}
