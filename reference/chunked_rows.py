@@ -1,7 +1,7 @@
 """The fast path under the quantizers: the same bytes as `Recipe.quantize_blocks`, in pieces that stay in cache.
 
 A tensor-at-a-time computation streams every intermediate through memory. Here the rows are cut into pieces of at most
-`PieceSize.elements` elements, on which a few in-place operations (`piece_quantizer`) run over scratch that is
+`piece_elements` elements, on which a few in-place operations (`piece_quantizer`) run over scratch that is
 allocated once. torch splits each operation among its threads, always in the same way, so that each works on what is
 in its own cache.
 
