@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nvfp4_moe.cli import outputs
+from nvfp4_moe.cli import main, outputs
 from nvfp4_moe.cli.options import InputError
 from nvfp4_moe.cli.outputs import check_folder, check_json_path, write_json
 
@@ -194,3 +194,10 @@ def test_a_folder_without_leave_to_write(tmp_path: Path, monkeypatch: pytest.Mon
     assert "not writable: Permission denied" in refused(tmp_path / "x.json")
     with pytest.raises(InputError, match="not writable: Permission denied"):
         check_folder("--out", tmp_path)
+
+
+def test_a_json_that_cannot_be_delivered_is_exit_3(capsys: pytest.CaptureFixture[str]) -> None:
+    """The file was right at the door; what was asked for is undecided to its reader, and not wrong usage."""
+    arguments = "bound --experts 8 --topk 2 --max-num-batched-tokens 16 --json /dev/full"
+    assert main.run(arguments.split()) == 3
+    assert "/dev/full cannot be written: No space left on device" in capsys.readouterr().err

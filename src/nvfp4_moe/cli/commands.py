@@ -16,6 +16,7 @@ import click
 
 from nvfp4_moe import __version__
 from nvfp4_moe.cli.options import InputError
+from nvfp4_moe.cli.outputs import UndeliveredError
 from nvfp4_moe.cli.streams import OutputError, discard, guarded_output, tell
 from nvfp4_moe.verification.result import EXIT_OK, EXIT_UNDECIDED, EXIT_USAGE
 
@@ -83,6 +84,8 @@ def _run(arguments: list[str], signals: _Signals) -> int:
         return code if isinstance(code, int) else EXIT_OK
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
+    except UndeliveredError as error:
+        tell(f"error: {error}")
     except (click.ClickException, InputError) as error:
         tell(f"error: {error.format_message() if isinstance(error, click.ClickException) else error}")
         return EXIT_USAGE

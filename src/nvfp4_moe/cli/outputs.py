@@ -18,6 +18,11 @@ from pathlib import Path
 from nvfp4_moe.cli.options import InputError
 from nvfp4_moe.cli.streams import tell, write_text
 
+
+class UndeliveredError(InputError):
+    """A file that was right at the door cannot be written now: the work is done, its output is not delivered."""
+
+
 _PREFIX = ".nvfp4-moe-"
 """Begin of temporary names, apart from the file's own name, which may be as long as names can be."""
 
@@ -53,7 +58,7 @@ def write_json(path: str, text: str) -> None:
     """Write `text` to a file that `check_json_path` has passed, or to standard output when path is "-".
 
     Raises:
-        InputError: the file cannot be written.
+        UndeliveredError: the file cannot be written.
         OutputError: standard output takes no more.
     """
     if path == "-":
@@ -62,7 +67,7 @@ def write_json(path: str, text: str) -> None:
     try:
         _write_file(path, text)
     except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise UndeliveredError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def written(path: str, text: str) -> bool:
